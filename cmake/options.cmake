@@ -1,0 +1,13 @@
+# Warnings and code generation that every target of the project shares.
+add_library(laconic_options INTERFACE)
+target_compile_definitions(laconic_options INTERFACE _GNU_SOURCE)
+target_compile_options(
+  laconic_options
+  INTERFACE -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla
+            -Wno-missing-field-initializers
+            # Bits must not depend on what the compiler fuses: kernels write their fused operations themselves.
+            -ffp-contract=off -fno-math-errno)
+if(LACONIC_SANITIZE)
+  target_compile_options(laconic_options INTERFACE -fsanitize=${LACONIC_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(laconic_options INTERFACE -fsanitize=${LACONIC_SANITIZE})
+endif()

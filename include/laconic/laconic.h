@@ -1,0 +1,15 @@
+/* Everything public. */
+#ifndef LACONIC_LACONIC_H
+#define LACONIC_LACONIC_H
+
+#include "laconic/context.h"
+#include "laconic/dataset.h"
+#include "laconic/hash.h"
+#include "laconic/mac.h"
+#include "laconic/options.h"
+#include "laconic/retrieval.h"
+#include "laconic/status.h"
+#include "laconic/version.h"
+#include "laconic/world.h"
+
+#endif

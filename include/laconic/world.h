@@ -1,0 +1,107 @@
+/* A world: workers that run the same function and exchange messages (single program, multiple data).
+ *
+ * Back ends, chosen by name: "local" (threads of this process; the default) and "mpi" (one worker per rank). Messages
+ * between a pair of workers under one tag arrive in the order sent. Collectives are built on messages in one fixed
+ * order, so that both back ends give the same bits. Every wait has a deadline and its error names whom it waited for.
+ */
+#ifndef LACONIC_WORLD_H
+#define LACONIC_WORLD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "laconic/context.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct lac_world lac_world;
+
+typedef struct lac_world_options {
+  const char *backend; /* "local", "mpi", or NULL: mpi when this process was started by an MPI launcher, else local */
+  int64_t workers;     /* local: how many threads; mpi: 0 or the number of ranks, anything else is an error */
+  int64_t timeout_ms;  /* longest silence that a wait accepts; 0: 600,000 */
+  int64_t delay_seed;  /* tests: when not 0, every delivery is delayed by a keyed random time … */
+  int64_t delay_limit_us; /* … of up to this many microseconds */
+} lac_world_options;
+
+/* What a message is for: the product's claim is about submodels (or model vectors), the rest is control. */
+typedef enum lac_traffic { LAC_TRAFFIC_MODEL, LAC_TRAFFIC_CONTROL, LAC_TRAFFIC_KINDS } lac_traffic;
+
+typedef struct lac_counts {
+  int64_t messages[LAC_TRAFFIC_KINDS]; /* sent by this worker */
+  int64_t bytes[LAC_TRAFFIC_KINDS];    /* payload bytes of those messages */
+} lac_counts;
+
+/* The body of a worker. */
+typedef lac_status (*lac_world_fn)(lac_world *world, void *argument);
+
+/* True when an MPI launcher started this process (so that backend NULL means mpi). Looks at the environment only.
+ * Local. */
+LAC_API bool lac_world_launched(void);
+
+/* The number of workers that these options mean: ranks under MPI (starts MPI if need be), else options->workers (0 is
+ * 1). Errors: USAGE when options->workers contradicts the number of ranks, UNSUPPORTED for mpi in a build without it.
+ * Local. */
+LAC_API LAC_MUST_USE lac_status lac_world_size_of(lac_context *context, const lac_world_options *options, int *size);
+
+/* Runs `body` once per worker and returns when all have ended: local starts the threads; mpi runs the body on this
+ * rank. Each worker has a child context. When a body fails, the others' waits end with PEER and name the worker; the
+ * status returned is the first failing worker's own, and so is the message left in `context`. Collective on mpi.
+ * Errors: USAGE, UNSUPPORTED, MEMORY, and whatever the body returns. */
+LAC_API LAC_MUST_USE lac_status lac_world_run(lac_context *context, const lac_world_options *options, lac_world_fn body,
+                                              void *argument);
+
+/* Ends MPI if this process started it. Call once, last; does nothing otherwise. Collective on mpi. */
+LAC_API void lac_world_finish(void);
+
+/* Local. */
+LAC_API int lac_world_rank(const lac_world *world);
+LAC_API int lac_world_size(const lac_world *world);
+LAC_API const char *lac_world_backend(const lac_world *world);
+LAC_API lac_context *lac_world_context(lac_world *world); /* borrowed: this worker's own */
+LAC_API lac_counts lac_world_counts(const lac_world *world);
+
+/* Sends a copy of `bytes` bytes; never waits for the receiver. To itself is allowed. Errors: MEMORY, PEER. Local. */
+LAC_API LAC_MUST_USE lac_status lac_world_send(lac_world *world, int to, int tag, const void *data, size_t bytes,
+                                               lac_traffic traffic);
+
+#define LAC_ANY_WORKER (-1)
+
+typedef struct lac_message {
+  int from, tag;
+  size_t bytes;
+  void *data; /* malloc'ed, owned by the receiver: free(data) */
+} lac_message;
+
+/* Waits for the next message with this tag from this worker (or any). Errors: TIMEOUT naming whom it waited for, PEER
+ * when a worker has failed, INTERRUPTED, MEMORY. Local. */
+LAC_API LAC_MUST_USE lac_status lac_world_receive(lac_world *world, int from, int tag, lac_message *message);
+
+/* The same without waiting: *found says whether there was one. Local. */
+LAC_API LAC_MUST_USE lac_status lac_world_poll(lac_world *world, int from, int tag, lac_message *message, bool *found);
+
+/* Collectives. Every worker calls them in the same order with the same sizes; status equal on all workers unless
+ * TIMEOUT or MEMORY. Reductions add in rank order, ((x_0 + x_1) + x_2) + …, along a chain and back in pieces of 64 KiB:
+ * 2 (P - 1) ceil(8 n / 65536) control messages summed over workers. */
+LAC_API LAC_MUST_USE lac_status lac_world_barrier(lac_world *world);
+LAC_API LAC_MUST_USE lac_status lac_world_sum_f64(lac_world *world, double *values, int64_t count);
+LAC_API LAC_MUST_USE lac_status lac_world_sum_i64(lac_world *world, int64_t *values, int64_t count);
+LAC_API LAC_MUST_USE lac_status lac_world_min_f64(lac_world *world, double *values, int64_t count);
+LAC_API LAC_MUST_USE lac_status lac_world_max_f64(lac_world *world, double *values, int64_t count);
+LAC_API LAC_MUST_USE lac_status lac_world_broadcast(lac_world *world, int root, void *data, size_t bytes);
+
+/* Every worker's `bytes` bytes, in rank order, at every worker: all (P * bytes). */
+LAC_API LAC_MUST_USE lac_status lac_world_gather(lac_world *world, const void *mine, size_t bytes, void *all);
+
+/* Agreement on success: returns LAC_OK on all workers when all passed LAC_OK; otherwise the failing worker of lowest
+ * rank gets its own status back and the others the same status with a message that names that worker and repeats its
+ * line. */
+LAC_API LAC_MUST_USE lac_status lac_world_agree(lac_world *world, lac_status mine);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,35 @@
+/* Named events: how often, how long, how many bytes, messages and floating-point operations. One profile per context,
+ * shared by the workers of this process; lac_profile_add may be called from any of them. */
+#ifndef LACONIC_BASE_PROFILE_H
+#define LACONIC_BASE_PROFILE_H
+
+#include <stdint.h>
+
+#include "laconic/context.h"
+
+typedef struct lac_profile lac_profile;
+
+typedef struct lac_event {
+  const char *name; /* static text */
+  int64_t count;
+  double seconds, least, most; /* sum, shortest and longest of the single calls */
+  int64_t bytes, messages;
+  double flops;
+} lac_event;
+
+lac_profile *lac_profile_create(void); /* NULL without memory */
+void lac_profile_destroy(lac_profile *profile);
+lac_profile *lac_context_profile(const lac_context *context);
+
+/* Adds one call of an event. `name` is a static text: events are told apart by its characters. At most 64 kinds; what
+ * comes beyond is added to the kind "other". */
+void lac_profile_add(lac_context *context, const char *name, double seconds, int64_t messages, int64_t bytes,
+                     double flops);
+
+/* Copies the events in order of first use into events[0..limit); returns how many there are. */
+int lac_profile_events(const lac_context *context, lac_event *events, int limit);
+
+/* Seconds on the monotonic clock. */
+double lac_seconds(void);
+
+#endif

@@ -1,0 +1,40 @@
+/* The hash model's inside, for the rooms' own files. */
+#ifndef LACONIC_HASH_MODEL_H
+#define LACONIC_HASH_MODEL_H
+
+#include "laconic/hash.h"
+
+typedef struct lac_hash_pair {
+  char *key, *value;
+} lac_hash_pair;
+
+struct lac_hash {
+  int64_t bits, columns, features; /* L, D, and F: the encoder's inputs, D (linear) or m (RBF) */
+  lac_hash_method method;
+  lac_hash_encoder encoder;
+  double width;   /* s of the RBF, in units of the data */
+  float *centres; /* (m, D), RBF only */
+  float *weight;  /* (L, F), RBF: on features scaled to [0, 1] */
+  float *bias;    /* (L) */
+  float *decoder; /* (D, L) */
+  float *offset;  /* (D) */
+  lac_hash_pair *meta;
+  int64_t meta_count;
+};
+
+/* A model of zeros; `centres` is m for an RBF encoder and 0 for a linear one. Errors: MEMORY. */
+LAC_MUST_USE lac_status lac_hash_create(lac_context *context, int64_t bits, int64_t columns, lac_hash_method method,
+                                        int64_t centres, lac_hash **model);
+
+/* RBF features of n rows as bytes: out (n, m) = round(255 exp(-|x - c|^2 / (2 s^2))), x (n, D), centres (m, D). They
+ * are bytes both in training and in encoding, so that a code does not depend on where it is computed. scratch holds n m
+ * + n + m floats. */
+void lac_rbf_features(const float *centres, int64_t m, int64_t columns, double width, const float *x, int64_t n,
+                      float *scratch, uint8_t *out);
+
+/* The names of methods, encoders and starts in the order of their enumerations, ending with NULL. */
+extern const char *const lac_hash_method_names[];
+extern const char *const lac_hash_encoder_names[];
+extern const char *const lac_hash_init_names[];
+
+#endif

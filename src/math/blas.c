@@ -1,0 +1,125 @@
+#include "math/blas.h"
+
+#include <cblas.h>
+#include <lapacke.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+void lac_blas_single_thread(void) {
+  openblas_set_num_threads(1);
+}
+
+static CBLAS_TRANSPOSE flag(bool transpose) {
+  return transpose ? CblasTrans : CblasNoTrans;
+}
+
+void lac_sgemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
+               int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
+  cblas_sgemm(CblasRowMajor, flag(transpose_a), flag(transpose_b), (blasint)m, (blasint)n, (blasint)k, alpha, a,
+              (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
+}
+
+void lac_dgemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha, const double *a,
+               int64_t lda, const double *b, int64_t ldb, double beta, double *c, int64_t ldc) {
+  cblas_dgemm(CblasRowMajor, flag(transpose_a), flag(transpose_b), (blasint)m, (blasint)n, (blasint)k, alpha, a,
+              (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
+}
+
+static void fix_sign(int64_t n, double *vector) {
+  int64_t largest = 0;
+  for (int64_t i = 1; i < n; i++) {
+    if (fabs(vector[i]) > fabs(vector[largest])) {
+      largest = i;
+    }
+  }
+  if (vector[largest] < 0) {
+    for (int64_t i = 0; i < n; i++) {
+      vector[i] = -vector[i];
+    }
+  }
+}
+
+lac_status lac_symmetric_eigen(lac_context *context, int64_t n, double *a, int64_t count, double *values,
+                               double *vectors) {
+  double *all = NULL, *rows = NULL;
+  lapack_int *support = NULL;
+  lac_status status = LAC_OK;
+  LAC_TRY_GOTO(status, LAC_NEW(context, n, &all), done);
+  LAC_TRY_GOTO(status, LAC_NEW(context, count * n, &rows), done);
+  LAC_TRY_GOTO(status, LAC_NEW(context, 2 * count + 2, &support), done);
+  lapack_int found = 0;
+  /* A symmetric matrix is the same in either order; column-major vectors come out one after another, smallest value
+   * first. */
+  lapack_int info =
+      LAPACKE_dsyevr(LAPACK_COL_MAJOR, 'V', 'I', 'U', (lapack_int)n, a, (lapack_int)n, 0, 0,
+                     (lapack_int)(n - count + 1), (lapack_int)n, 0, &found, all, rows, (lapack_int)n, support);
+  if (info != 0 || found != count) {
+    status = lac_fail(context, LAC_E_NUMERICAL, "the eigenvalues of a %lld x %lld matrix were not found (LAPACK %d)",
+                      (long long)n, (long long)n, (int)info);
+    goto done;
+  }
+  for (int64_t i = 0; i < count; i++) {
+    values[i] = all[count - 1 - i];
+    memcpy(vectors + i * n, rows + (count - 1 - i) * n, (size_t)n * sizeof *rows);
+    fix_sign(n, vectors + i * n);
+  }
+done:
+  lac_free(support);
+  lac_free(rows);
+  lac_free(all);
+  return status;
+}
+
+lac_status lac_svd(lac_context *context, int64_t n, double *a, double *s, double *u, double *vt) {
+  lapack_int info = LAPACKE_dgesdd(LAPACK_ROW_MAJOR, 'A', (lapack_int)n, (lapack_int)n, a, (lapack_int)n, s, u,
+                                   (lapack_int)n, vt, (lapack_int)n);
+  return info == 0 ? LAC_OK
+                   : lac_fail(context, LAC_E_NUMERICAL,
+                              "the singular values of a %lld x %lld matrix were not found (LAPACK %d)", (long long)n,
+                              (long long)n, (int)info);
+}
+
+lac_status lac_qr(lac_context *context, int64_t m, int64_t n, double *a, double *r) {
+  double *tau;
+  LAC_TRY(LAC_NEW(context, n, &tau));
+  lapack_int info = LAPACKE_dgeqrf(LAPACK_ROW_MAJOR, (lapack_int)m, (lapack_int)n, a, (lapack_int)n, tau);
+  if (info == 0) {
+    for (int64_t i = 0; i < n; i++) {
+      for (int64_t j = 0; j < n; j++) {
+        r[i * n + j] = j < i ? 0 : a[i * n + j];
+      }
+    }
+    info = LAPACKE_dorgqr(LAPACK_ROW_MAJOR, (lapack_int)m, (lapack_int)n, (lapack_int)n, a, (lapack_int)n, tau);
+  }
+  lac_free(tau);
+  return info == 0 ? LAC_OK
+                   : lac_fail(context, LAC_E_NUMERICAL, "QR of a %lld x %lld matrix failed (LAPACK %d)", (long long)m,
+                              (long long)n, (int)info);
+}
+
+lac_status lac_solve_definite(lac_context *context, int64_t n, double *a, int64_t columns, double *b) {
+  lapack_int info = LAPACKE_dposv(LAPACK_ROW_MAJOR, 'U', (lapack_int)n, (lapack_int)columns, a, (lapack_int)n, b,
+                                  (lapack_int)columns);
+  return info == 0 ? LAC_OK
+                   : lac_fail(context, LAC_E_NUMERICAL, "a %lld x %lld system is not positive definite (LAPACK %d)",
+                              (long long)n, (long long)n, (int)info);
+}
+
+lac_status lac_invert_definite(lac_context *context, int64_t n, double *a) {
+  lapack_int info = LAPACKE_dpotrf(LAPACK_ROW_MAJOR, 'U', (lapack_int)n, a, (lapack_int)n);
+  if (info == 0) {
+    info = LAPACKE_dpotri(LAPACK_ROW_MAJOR, 'U', (lapack_int)n, a, (lapack_int)n);
+  }
+  if (info != 0) {
+    return lac_fail(context, LAC_E_NUMERICAL, "a %lld x %lld matrix is not positive definite (LAPACK %d)", (long long)n,
+                    (long long)n, (int)info);
+  }
+  for (int64_t i = 0; i < n; i++) {
+    for (int64_t j = 0; j < i; j++) {
+      a[i * n + j] = a[j * n + i];
+    }
+  }
+  return LAC_OK;
+}
