@@ -69,6 +69,20 @@ LAC_API LAC_MUST_USE lac_status lac_hash_train(lac_context *context, const lac_t
                                                lac_hash_progress_fn progress, void *user, lac_hash **model,
                                                lac_hash_result *result);
 
+/* What training would take, from options and sizes alone. */
+typedef struct lac_hash_estimate {
+  int64_t submodels;       /* M; 0 for a method without W steps */
+  int64_t submodel_bytes;  /* of the largest submodel while it travels, envelope included */
+  int64_t messages, bytes; /* submodel traffic of one W step, summed over workers */
+  int64_t memory;          /* most bytes that the worker needs beyond its mapped data, estimated */
+} lac_hash_estimate;
+
+/* Estimates a run of lac_hash_train over `workers` shards, the largest of which has `points` points of `columns`
+ * columns and elements of `type`. Errors: those that lac_hash_train gives for such options and sizes. Local. */
+LAC_API LAC_MUST_USE lac_status lac_hash_train_estimate(lac_context *context, const lac_hash_options *options,
+                                                        int64_t points, int64_t columns, lac_type type, int workers,
+                                                        lac_hash_estimate *estimate);
+
 /* Splits `rows` points into contiguous shares proportional to speeds (P, all > 0; NULL: equal), each at least 1 point,
  * by largest remainder; counts (P) adds up to rows. Errors: USAGE when there are more workers than points. Local. */
 LAC_API LAC_MUST_USE lac_status lac_hash_shares(lac_context *context, int64_t rows, int workers, const double *speeds,

@@ -7,6 +7,8 @@
 #include "laconic/hash.h"
 #include "laconic/mac.h"
 #include "laconic/options.h"
+#include "laconic/output.h"
+#include "laconic/profile.h"
 #include "laconic/retrieval.h"
 #include "laconic/status.h"
 #include "laconic/version.h"

@@ -1,32 +1,7 @@
-/* Output files that are either complete or not there: written beside the target and renamed. */
+/* Output files: the room's name for a public header. */
 #ifndef LACONIC_BASE_FILE_H
 #define LACONIC_BASE_FILE_H
 
-#include <stdio.h>
-
-#include "laconic/context.h"
-
-typedef struct lac_output {
-  FILE *file;      /* write here; errors are found at the latest by lac_output_commit */
-  char *path;      /* the target */
-  char *temporary; /* what is written until the commit */
-} lac_output;
-
-/* Whether `path` could be written: its folder exists and takes files, and the target is no folder. Changes nothing.
- * Errors: OUTPUT. */
-LAC_MUST_USE lac_status lac_output_check(lac_context *context, const char *path);
-
-/* Opens a temporary file beside `path`. On failure *output is empty. Errors: OUTPUT, MEMORY. */
-LAC_MUST_USE lac_status lac_output_open(lac_context *context, const char *path, lac_output *output);
-
-/* fwrite with a status. Errors: IO (disk full, say); the output stays open for lac_output_discard. */
-LAC_MUST_USE lac_status lac_output_write(lac_context *context, lac_output *output, const void *data, size_t bytes);
-
-/* Flushes to the disk, renames, closes and empties. On failure the temporary file is removed and what was at the target
- * before is untouched. Errors: IO. */
-LAC_MUST_USE lac_status lac_output_commit(lac_context *context, lac_output *output);
-
-/* Closes and removes the temporary file; does nothing to an empty output. */
-void lac_output_discard(lac_output *output);
+#include "laconic/output.h"
 
 #endif

@@ -5,17 +5,9 @@
 
 #include <stdint.h>
 
-#include "laconic/context.h"
+#include "laconic/profile.h"
 
 typedef struct lac_profile lac_profile;
-
-typedef struct lac_event {
-  const char *name; /* static text */
-  int64_t count;
-  double seconds, least, most; /* sum, shortest and longest of the single calls */
-  int64_t bytes, messages;
-  double flops;
-} lac_event;
 
 lac_profile *lac_profile_create(void); /* NULL without memory */
 void lac_profile_destroy(lac_profile *profile);
@@ -25,9 +17,6 @@ lac_profile *lac_context_profile(const lac_context *context);
  * comes beyond is added to the kind "other". */
 void lac_profile_add(lac_context *context, const char *name, double seconds, int64_t messages, int64_t bytes,
                      double flops);
-
-/* Copies the events in order of first use into events[0..limit); returns how many there are. */
-int lac_profile_events(const lac_context *context, lac_event *events, int limit);
 
 /* Seconds on the monotonic clock. */
 double lac_seconds(void);
