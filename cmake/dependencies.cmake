@@ -1,11 +1,9 @@
-# Everything outside this project, by the names of its Debian packages in the Makefile.
+# Everything outside this project. The Makefile names the Debian packages.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
-pkg_check_modules(openblas REQUIRED IMPORTED_TARGET openblas)
-pkg_check_modules(lapacke REQUIRED IMPORTED_TARGET lapacke)
-pkg_check_modules(hdf5 REQUIRED IMPORTED_TARGET hdf5)
-pkg_check_modules(zlib REQUIRED IMPORTED_TARGET zlib)
-pkg_check_modules(jansson REQUIRED IMPORTED_TARGET jansson)
+foreach(module openblas lapacke hdf5 zlib jansson)
+  pkg_check_modules(${module} REQUIRED IMPORTED_TARGET ${module})
+endforeach()
 find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)
 
 add_library(laconic_dependencies INTERFACE)

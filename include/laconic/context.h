@@ -24,8 +24,7 @@ typedef enum lac_log_level { LAC_LOG_ERROR, LAC_LOG_WARNING, LAC_LOG_INFO, LAC_L
 /* Receives one line without a newline. Calls are serialised over all children of a context. */
 typedef void (*lac_log_fn)(void *user, lac_log_level level, const char *line);
 
-/* Makes a context without a log. Sets OpenBLAS to one thread for the whole process: workers are the unit of parallelism
- * here, and a product split over BLAS threads would change its bits with their number. Errors: MEMORY. Local. */
+/* Makes a context without a log. Errors: MEMORY. Local. */
 LAC_API LAC_MUST_USE lac_status lac_context_create(lac_context **context);
 
 /* Makes a child that shares its parent's log, interrupt flag and profile but has its own message. The parent must

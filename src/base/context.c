@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "base/profile.h"
-#include "math/blas.h"
 
 enum { LAC_MESSAGE_BYTES = 1024 };
 
@@ -42,7 +41,6 @@ lac_status lac_context_create(lac_context **context) {
   atomic_init(&shared->interrupted, false);
   made->shared = shared;
   made->root = true;
-  lac_blas_single_thread();
   *context = made;
   return LAC_OK;
 }

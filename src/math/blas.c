@@ -7,8 +7,12 @@
 
 #include "base/memory.h"
 
-void lac_blas_single_thread(void) {
-  openblas_set_num_threads(1);
+/* Before every call: whatever the caller's program did with OpenBLAS in between, a product is computed by one thread.
+ */
+static void one_thread(void) {
+  if (openblas_get_num_threads() != 1) {
+    openblas_set_num_threads(1);
+  }
 }
 
 static CBLAS_TRANSPOSE flag(bool transpose) {
@@ -17,12 +21,14 @@ static CBLAS_TRANSPOSE flag(bool transpose) {
 
 void lac_sgemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
                int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
+  one_thread();
   cblas_sgemm(CblasRowMajor, flag(transpose_a), flag(transpose_b), (blasint)m, (blasint)n, (blasint)k, alpha, a,
               (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
 }
 
 void lac_dgemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha, const double *a,
                int64_t lda, const double *b, int64_t ldb, double beta, double *c, int64_t ldc) {
+  one_thread();
   cblas_dgemm(CblasRowMajor, flag(transpose_a), flag(transpose_b), (blasint)m, (blasint)n, (blasint)k, alpha, a,
               (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
 }
@@ -43,6 +49,7 @@ static void fix_sign(int64_t n, double *vector) {
 
 lac_status lac_symmetric_eigen(lac_context *context, int64_t n, double *a, int64_t count, double *values,
                                double *vectors) {
+  one_thread();
   double *all = NULL, *rows = NULL;
   lapack_int *support = NULL;
   lac_status status = LAC_OK;
@@ -73,6 +80,7 @@ done:
 }
 
 lac_status lac_svd(lac_context *context, int64_t n, double *a, double *s, double *u, double *vt) {
+  one_thread();
   lapack_int info = LAPACKE_dgesdd(LAPACK_ROW_MAJOR, 'A', (lapack_int)n, (lapack_int)n, a, (lapack_int)n, s, u,
                                    (lapack_int)n, vt, (lapack_int)n);
   return info == 0 ? LAC_OK
@@ -82,6 +90,7 @@ lac_status lac_svd(lac_context *context, int64_t n, double *a, double *s, double
 }
 
 lac_status lac_qr(lac_context *context, int64_t m, int64_t n, double *a, double *r) {
+  one_thread();
   double *tau;
   LAC_TRY(LAC_NEW(context, n, &tau));
   lapack_int info = LAPACKE_dgeqrf(LAPACK_ROW_MAJOR, (lapack_int)m, (lapack_int)n, a, (lapack_int)n, tau);
@@ -100,6 +109,7 @@ lac_status lac_qr(lac_context *context, int64_t m, int64_t n, double *a, double 
 }
 
 lac_status lac_solve_definite(lac_context *context, int64_t n, double *a, int64_t columns, double *b) {
+  one_thread();
   lapack_int info = LAPACKE_dposv(LAPACK_ROW_MAJOR, 'U', (lapack_int)n, (lapack_int)columns, a, (lapack_int)n, b,
                                   (lapack_int)columns);
   return info == 0 ? LAC_OK
@@ -108,6 +118,7 @@ lac_status lac_solve_definite(lac_context *context, int64_t n, double *a, int64_
 }
 
 lac_status lac_invert_definite(lac_context *context, int64_t n, double *a) {
+  one_thread();
   lapack_int info = LAPACKE_dpotrf(LAPACK_ROW_MAJOR, 'U', (lapack_int)n, a, (lapack_int)n);
   if (info == 0) {
     info = LAPACKE_dpotri(LAPACK_ROW_MAJOR, 'U', (lapack_int)n, a, (lapack_int)n);

@@ -1,13 +1,13 @@
-/* The only room that calls BLAS and LAPACK. Matrices are row-major; shapes stand beside each argument. */
+/* The only calls of BLAS and LAPACK. Matrices are row-major; shapes stand beside each argument.
+ *
+ * Every call sets OpenBLAS to one thread for the whole process: workers are the unit of parallelism here, and a product
+ * split over BLAS threads would change its bits with their number. */
 #ifndef LACONIC_MATH_BLAS_H
 #define LACONIC_MATH_BLAS_H
 
 #include <stdint.h>
 
 #include "laconic/context.h"
-
-/* One thread per call, process-wide: see lac_context_create. */
-void lac_blas_single_thread(void);
 
 /* C (m, n) = alpha op(A) op(B) + beta C; op transposes when the flag is set; ld* are row strides in elements. */
 void lac_sgemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a,

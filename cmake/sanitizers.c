@@ -1,0 +1,36 @@
+/* Defaults of the sanitizers, compiled into every sanitised program, so that they hold however it is started (by hand,
+ * by a script, under mpiexec). The variables ASAN_OPTIONS and so on still come on top. */
+#define SANITIZER_API __attribute__((visibility("default"), used))
+
+SANITIZER_API const char *__asan_default_options(void);
+SANITIZER_API const char *__ubsan_default_options(void);
+SANITIZER_API const char *__tsan_default_options(void);
+SANITIZER_API const char *__lsan_default_suppressions(void);
+SANITIZER_API const char *__tsan_default_suppressions(void);
+
+const char *__asan_default_options(void) {
+  return "detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1:allocator_may_return_null=1";
+}
+
+const char *__ubsan_default_options(void) {
+  return "print_stacktrace=1:halt_on_error=1";
+}
+
+const char *__tsan_default_options(void) {
+  return "halt_on_error=1:second_deadlock_stack=1";
+}
+
+/* What other people's libraries keep until the process ends. Nothing of this project stands here. */
+const char *__lsan_default_suppressions(void) {
+  return "leak:libmpi.so\n"
+         "leak:libopen-pal.so\n"
+         "leak:libopen-rte.so\n"
+         "leak:libpmix.so\n"
+         "leak:libhwloc.so\n"
+         "leak:libevent\n";
+}
+
+/* OpenBLAS hands work between its threads by means that the sanitizer does not see. */
+const char *__tsan_default_suppressions(void) {
+  return "called_from_lib:libopenblas.so.0\n";
+}
