@@ -12,7 +12,7 @@ import sys
 FLOOR = {"base": 0, "math": 1, "comm": 2, "data": 3, "store": 3, "mac": 4, "hash": 5}
 # Rooms whose public header carries another name than the room.
 PUBLIC = {
-    "context": "base", "status": "base", "version": "base", "options": "base",
+    "context": "base", "status": "base", "version": "base", "options": "base", "output": "base", "profile": "base",
     "world": "comm", "dataset": "data", "mac": "mac", "hash": "hash", "retrieval": "hash",
 }
 # (what, pattern, files that may)
