@@ -76,6 +76,15 @@ void lac_context_set_log(lac_context *context, lac_log_level level, lac_log_fn l
   pthread_mutex_unlock(&shared->lock);
 }
 
+/* One line without control characters: names and texts from files are part of messages. */
+static void keep_printable(char *line) {
+  for (; *line; line++) {
+    if ((unsigned char)*line < ' ' || *line == 0x7F) {
+      *line = '?';
+    }
+  }
+}
+
 void lac_context_log(lac_context *context, lac_log_level level, const char *format, ...) {
   lac_shared *shared = context->shared;
   pthread_mutex_lock(&shared->lock);
@@ -85,6 +94,7 @@ void lac_context_log(lac_context *context, lac_log_level level, const char *form
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
+    keep_printable(line);
     shared->log(shared->log_user, level, line);
   }
   pthread_mutex_unlock(&shared->lock);
@@ -99,6 +109,7 @@ lac_status lac_fail(lac_context *context, lac_status status, const char *format,
   va_start(arguments, format);
   vsnprintf(context->message, sizeof context->message, format, arguments);
   va_end(arguments);
+  keep_printable(context->message);
   return status;
 }
 

@@ -3,22 +3,19 @@
 #define LACONIC_HASH_MODEL_H
 
 #include "laconic/hash.h"
-
-typedef struct lac_hash_pair {
-  char *key, *value;
-} lac_hash_pair;
+#include "store/safetensors.h"
 
 struct lac_hash {
   int64_t bits, columns, features; /* L, D, and F: the encoder's inputs, D (linear) or m (RBF) */
   lac_hash_method method;
   lac_hash_encoder encoder;
-  double width;   /* s of the RBF, in units of the data */
-  float *centres; /* (m, D), RBF only */
-  float *weight;  /* (L, F), RBF: on features scaled to [0, 1] */
-  float *bias;    /* (L) */
-  float *decoder; /* (D, L) */
-  float *offset;  /* (D) */
-  lac_hash_pair *meta;
+  double width;        /* s of the RBF, in units of the data */
+  float *centres;      /* (m, D), RBF only */
+  float *weight;       /* (L, F), RBF: on features scaled to [0, 1] */
+  float *bias;         /* (L) */
+  float *decoder;      /* (D, L) */
+  float *offset;       /* (D) */
+  lac_text_pair *meta; /* owned */
   int64_t meta_count;
 };
 

@@ -1,0 +1,32 @@
+/* Texts: what JSON can hold, and numbers that read the same under every locale. */
+#ifndef LACONIC_BASE_TEXT_H
+#define LACONIC_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "laconic/context.h"
+
+/* Whether `bytes` bytes are well-formed UTF-8 (no overlong forms, no surrogates, at most U+10FFFF). */
+bool lac_utf8_valid(const char *text, size_t bytes);
+
+/* A copy in which each byte that is not part of well-formed UTF-8 has become U+FFFD: file names may hold any byte.
+ * Free with free(). Errors: MEMORY. */
+LAC_MUST_USE lac_status lac_utf8_repair(lac_context *context, const char *text, char **copy);
+
+/* Digits, from 15 to 17, that a decimal text of this finite number needs to be read back as the same number. */
+int lac_real_digits(double value);
+
+/* The shortest decimal text that is read back as the same finite number, with a decimal point in every locale. Free
+ * with free(). Errors: MEMORY. */
+LAC_MUST_USE lac_status lac_real_text(lac_context *context, double value, char **text);
+
+/* Reads a whole text as a decimal number with a decimal point; no blanks, no hexadecimals. What is too large becomes
+ * infinite. Errors: INPUT when the text is no number, MEMORY. */
+LAC_MUST_USE lac_status lac_real_read(lac_context *context, const char *text, double *value);
+
+/* Edits (insertions, deletions, replacements, swaps of neighbours) that turn one text into the other. Texts longer than
+ * 63 bytes are compared by their first 63. */
+int lac_text_distance(const char *a, const char *b);
+
+#endif
