@@ -11,6 +11,7 @@
 #include "laconic/profile.h"
 #include "laconic/retrieval.h"
 #include "laconic/status.h"
+#include "laconic/tensors.h"
 #include "laconic/version.h"
 #include "laconic/world.h"
 

@@ -57,6 +57,10 @@ LAC_API LAC_MUST_USE lac_status lac_options_get(lac_context *context, const lac_
 LAC_API LAC_MUST_USE lac_status lac_options_json(lac_context *context, const lac_option *table, const void *options,
                                                  char **json);
 
+/* Edits (insertions, deletions, replacements, swaps of neighbours) that turn one text into the other. Texts longer than
+ * 63 bytes are compared by their first 63. Local. */
+LAC_API int lac_text_distance(const char *a, const char *b);
+
 /* Frees the texts that `options` owns and sets them to NULL. Local. */
 LAC_API void lac_options_clear(const lac_option *table, void *options);
 

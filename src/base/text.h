@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "laconic/context.h"
+#include "laconic/options.h"
 
 /* Whether `bytes` bytes are well-formed UTF-8 (no overlong forms, no surrogates, at most U+10FFFF). */
 bool lac_utf8_valid(const char *text, size_t bytes);
@@ -24,9 +24,5 @@ LAC_MUST_USE lac_status lac_real_text(lac_context *context, double value, char *
 /* Reads a whole text as a decimal number with a decimal point; no blanks, no hexadecimals. What is too large becomes
  * infinite. Errors: INPUT when the text is no number, MEMORY. */
 LAC_MUST_USE lac_status lac_real_read(lac_context *context, const char *text, double *value);
-
-/* Edits (insertions, deletions, replacements, swaps of neighbours) that turn one text into the other. Texts longer than
- * 63 bytes are compared by their first 63. */
-int lac_text_distance(const char *a, const char *b);
 
 #endif

@@ -1,3 +1,129 @@
-int main(void) {
-  return 0;
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/help.h"
+#include "cli/log_view.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+
+/* The only global: a signal handler has no other way to its program's state. */
+static lac_context *volatile signalled_context;
+
+/* The first signal asks the work to stop, the second kills. */
+static void on_signal(int number) {
+  (void)number;
+  signal(SIGINT, SIG_DFL);
+  signal(SIGTERM, SIG_DFL);
+  lac_context_interrupt(signalled_context);
+}
+
+static void watch_signals(lac_context *context) {
+  signalled_context = context;
+  struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+  /* A reader that leaves early, or a peer that died, shows as a failed write. */
+  signal(SIGPIPE, SIG_IGN);
+}
+
+static bool is_group(const char *word) {
+  size_t length = strlen(word);
+  for (int i = 0; lac_commands[i]; i++) {
+    if (strncmp(lac_commands[i]->name, word, length) == 0 && lac_commands[i]->name[length] == ' ') {
+      return true;
+    }
+  }
+  return false;
+}
+
+enum { COMMAND_LIMIT = 64 };
+
+static lac_status fail_unknown_command(lac_session *session, int argc, char **argv) {
+  char written[128];
+  bool group = is_group(argv[0]);
+  if (group && argc == 1) {
+    return lac_fail(session->context, LAC_E_USAGE, "%s: no command given; see laconic %s --help", argv[0], argv[0]);
+  }
+  snprintf(written, sizeof written, "%.60s%s%.60s", argv[0], group ? " " : "", group ? argv[1] : "");
+  const char *names[COMMAND_LIMIT];
+  int count = 0;
+  while (lac_commands[count] && count < COMMAND_LIMIT) {
+    names[count] = lac_commands[count]->name;
+    count++;
+  }
+  const char *nearest = lac_nearest(written, names, count);
+  return lac_fail(session->context, LAC_E_USAGE, "unknown command '%s'; %s%s%s", written,
+                  nearest ? "did you mean '" : "see laconic help", nearest ? nearest : "", nearest ? "'?" : "");
+}
+
+static bool asks_help(const char *word) {
+  return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+static lac_status run_command(lac_session *session, const lac_command *command, int argc, char **argv) {
+  lac_arguments arguments;
+  CLI_TRY(lac_arguments_parse(session, command, argc, argv, &arguments));
+  const lac_common_options *common = arguments.options;
+  lac_status status = LAC_OK;
+  if (common->help) {
+    if (!session->silent) {
+      lac_help_command(stdout, command);
+    }
+  } else {
+    lac_session_set_modes(session, common->json, common->quiet, common->verbose);
+    status = command->run(session, arguments.options, arguments.operands, arguments.count);
+    lac_progress_clear(session);
+    if (common->log_view) {
+      lac_log_view_print(session);
+    }
+  }
+  lac_arguments_clear(&arguments);
+  return status;
+}
+
+static lac_status dispatch(lac_session *session, int argc, char **argv) {
+  if (argc == 0) {
+    return lac_fail(session->context, LAC_E_USAGE, "no command given; see laconic help");
+  }
+  if (asks_help(argv[0])) {
+    return run_command(session, &lac_command_help, argc - 1, argv + 1);
+  }
+  if (strcmp(argv[0], "--version") == 0) {
+    lac_print(session, "laconic %s\n", lac_version());
+    return LAC_OK;
+  }
+  int words;
+  const lac_command *command = lac_command_find(argc, argv, &words);
+  if (command) {
+    return run_command(session, command, argc - words, argv + words);
+  }
+  if (argc == 2 && is_group(argv[0]) && asks_help(argv[1])) {
+    return run_command(session, &lac_command_help, 1, argv);
+  }
+  return fail_unknown_command(session, argc, argv);
+}
+
+int main(int argc, char **argv) {
+  lac_session session;
+  lac_status status = lac_session_open(&session);
+  if (status) {
+    fprintf(stderr, "laconic: %s\n", lac_status_text(status));
+    return lac_status_exit(status);
+  }
+  watch_signals(session.context);
+  status = dispatch(&session, argc - 1, argv + 1);
+  if (!status) {
+    status = lac_print_finish(&session);
+  }
+  if (status) {
+    const char *message = lac_context_message(session.context);
+    lac_say(&session, "%s", *message ? message : lac_status_text(status));
+  }
+  int exit_status = lac_status_exit(status);
+  lac_session_close(&session);
+  return exit_status;
 }

@@ -13,7 +13,7 @@ FLOOR = {"base": 0, "math": 1, "comm": 2, "data": 3, "store": 3, "mac": 4, "hash
 # Rooms whose public header carries another name than the room.
 PUBLIC = {
     "context": "base", "status": "base", "version": "base", "options": "base", "output": "base", "profile": "base",
-    "world": "comm", "dataset": "data", "mac": "mac", "hash": "hash", "retrieval": "hash",
+    "tensors": "store", "world": "comm", "dataset": "data", "mac": "mac", "hash": "hash", "retrieval": "hash",
 }
 # (what, pattern, files that may)
 RESERVED = [

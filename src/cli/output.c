@@ -1,0 +1,170 @@
+#include "cli/output.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/progress.h"
+
+enum { JSON_DIGITS = 12 };
+
+double lac_clock_seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+lac_status lac_session_allocate(lac_session *session, int64_t count, size_t size, void **memory) {
+  *memory = count < 0 ? NULL : calloc(count ? (size_t)count : 1, size);
+  if (!*memory) {
+    return lac_fail(session->context, LAC_E_MEMORY, "cannot allocate %lld elements of %zu bytes", (long long)count,
+                    size);
+  }
+  return LAC_OK;
+}
+
+static void log_line(void *user, lac_log_level level, const char *line) {
+  lac_session *session = user;
+  lac_say(session, "%s%s", level == LAC_LOG_WARNING ? "warning: " : "", line);
+}
+
+lac_status lac_session_open(lac_session *session) {
+  *session = (lac_session){.ranks = 1};
+  lac_status status = lac_context_create(&session->context);
+  if (status) {
+    return status;
+  }
+  pthread_mutex_init(&session->lock, NULL);
+  session->terminal = isatty(STDERR_FILENO) == 1;
+  lac_session_set_modes(session, false, false, false);
+  return LAC_OK;
+}
+
+void lac_session_close(lac_session *session) {
+  lac_progress_clear(session);
+  lac_context_destroy(&session->context);
+  pthread_mutex_destroy(&session->lock);
+}
+
+void lac_session_set_modes(lac_session *session, bool json, bool quiet, bool verbose) {
+  session->json = json;
+  session->quiet = quiet;
+  session->verbose = verbose;
+  session->terminal = session->terminal && !quiet;
+  lac_log_level level = quiet ? LAC_LOG_ERROR : verbose ? LAC_LOG_DEBUG : LAC_LOG_WARNING;
+  lac_context_set_log(session->context, level, session->silent ? NULL : log_line, session);
+}
+
+void lac_say(lac_session *session, const char *format, ...) {
+  if (session->silent) {
+    return;
+  }
+  va_list arguments;
+  va_start(arguments, format);
+  pthread_mutex_lock(&session->lock);
+  lac_progress_erase(session);
+  fputs("laconic: ", stderr);
+  vfprintf(stderr, format, arguments);
+  fputc('\n', stderr);
+  pthread_mutex_unlock(&session->lock);
+  va_end(arguments);
+}
+
+static void keep_error(lac_session *session, bool failed) {
+  if (failed && session->print_error == 0) {
+    session->print_error = errno ? errno : EIO;
+  }
+}
+
+static void print_text(lac_session *session, const char *format, va_list arguments) {
+  lac_progress_clear(session);
+  errno = 0;
+  keep_error(session, vfprintf(stdout, format, arguments) < 0);
+}
+
+void lac_print(lac_session *session, const char *format, ...) {
+  if (!session->silent && !session->json) {
+    va_list arguments;
+    va_start(arguments, format);
+    print_text(session, format, arguments);
+    va_end(arguments);
+  }
+}
+
+void lac_print_note(lac_session *session, const char *format, ...) {
+  if (!session->silent && !session->json && !session->quiet) {
+    va_list arguments;
+    va_start(arguments, format);
+    print_text(session, format, arguments);
+    va_end(arguments);
+  }
+}
+
+lac_status lac_print_json(lac_session *session, json_t *object) {
+  if (!object) {
+    return lac_fail(session->context, LAC_E_MEMORY, "cannot allocate a line of JSON");
+  }
+  if (!session->silent && session->json) {
+    lac_progress_clear(session);
+    errno = 0;
+    /* flushed, so that whoever follows a long run sees each line when it is due */
+    bool failed = json_dumpf(object, stdout, JSON_COMPACT | JSON_REAL_PRECISION(JSON_DIGITS)) != 0;
+    failed = fputc('\n', stdout) == EOF || failed;
+    failed = fflush(stdout) != 0 || failed;
+    keep_error(session, failed);
+  }
+  json_decref(object);
+  return LAC_OK;
+}
+
+json_t *lac_json_real(double value) {
+  return isfinite(value) ? json_real(value) : json_null();
+}
+
+json_t *lac_json_text(const char *text) {
+  json_t *value = json_string(text);
+  if (value) {
+    return value;
+  }
+  char *plain = strdup(text);
+  if (!plain) {
+    return NULL;
+  }
+  for (char *c = plain; *c; c++) {
+    *c = (unsigned char)*c < 0x80 ? *c : '?';
+  }
+  value = json_string(plain);
+  free(plain);
+  return value;
+}
+
+json_t *lac_json_nested(const char *text) {
+  json_t *value = *text == '{' || *text == '[' ? json_loads(text, 0, NULL) : NULL;
+  return value ? value : lac_json_text(text);
+}
+
+lac_status lac_print_finish(lac_session *session) {
+  errno = 0;
+  keep_error(session, fflush(stdout) != 0 || ferror(stdout));
+  if (session->print_error) {
+    return lac_fail(session->context, LAC_E_IO, "standard output: writing failed: %s", strerror(session->print_error));
+  }
+  return LAC_OK;
+}
+
+const char *lac_bytes_text(double bytes, char text[32]) {
+  static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB", "PB"};
+  int unit = 0;
+  while (bytes >= 999.5 && unit < 5) {
+    bytes /= 1000;
+    unit++;
+  }
+  snprintf(text, 32, unit && bytes < 99.95 ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+  return text;
+}

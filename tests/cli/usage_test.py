@@ -1,0 +1,119 @@
+"""The program without data: commands, options, help, manual page, completion, exit statuses."""
+
+import os
+import re
+import subprocess
+import unittest
+
+from support import LACONIC, ProgramTest
+
+
+def commands():
+    """The words of every command, as the overview lists them."""
+    text = subprocess.run([LACONIC, "help"], stdout=subprocess.PIPE, encoding="utf-8", check=True).stdout
+    return re.findall(r"^  ([a-z]+(?: [a-z]+)?)  ", text, re.M)
+
+
+def help_options(text):
+    """(letter, key, placeholder) of every option in a help text."""
+    return re.findall(r"^  (?:-(\w), |    )--([a-z-]+)(?: ([A-Z]+))?(?:  |$)", text, re.M)
+
+
+class Help(ProgramTest):
+    def test_overview_lists_every_command(self):
+        self.assertIn("help", commands())
+        self.assertEqual(len(set(commands())), len(commands()))
+        self.assertEqual(self.run_ok("help"), self.run_ok("--help"))
+        self.assertEqual(self.run_ok("help"), self.run_ok("-h"))
+
+    def test_help_of_every_command(self):
+        for command in commands():
+            text = self.run_ok(*command.split(), "--help")
+            self.assertTrue(text.startswith(f"Usage: laconic {command} "), command)
+            self.assertEqual(text, self.run_ok("help", *command.split()))
+            self.assertEqual(text, self.run_ok(*command.split(), "-h"))
+            self.assertLessEqual(max(map(len, text.splitlines()[1:])), 80, command)
+            keys = [key for _, key, _ in help_options(text)]
+            self.assertEqual(len(set(keys)), len(keys), command)
+            for key in ("json", "quiet", "verbose", "log-view", "help"):
+                self.assertIn(key, keys)
+
+    def test_version(self):
+        self.assertRegex(self.run_ok("--version"), r"\Alaconic \d+\.\d+\.\d+\n\Z")
+
+    def test_manual_page_has_every_command_and_option(self):
+        page = self.run_ok("man")
+        self.assertTrue(page.startswith(".TH LACONIC 1 "))
+        plain = page.replace("\\-", "-")
+        for command in commands():
+            self.assertIn(f'.SS "laconic {command}', plain)
+            for _, key, _ in help_options(self.run_ok("help", *command.split())):
+                self.assertIn(f"\\fB--{key}\\fR", plain, command)
+        for line in page.splitlines():
+            if line.startswith("."):
+                self.assertRegex(line, r"\A\.(TH|SH|SS|PP|TP|nf|fi)\b")
+
+    def test_completion_is_bash_and_completes(self):
+        script = self.run_ok("completion", "bash")
+
+        def complete(*words):
+            typed = " ".join(f"'{word}'" for word in words)
+            ask = f"{script}\nCOMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; _laconic; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+            done = subprocess.run(["bash", "-euc", ask], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  encoding="utf-8", timeout=30)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), words)
+            return done.stdout.split()
+
+        first = sorted({command.split()[0] for command in commands()} | {"--help", "--version"})
+        self.assertEqual(sorted(complete("laconic", "")), first)
+        self.assertEqual(complete("laconic", "compl"), ["completion"])
+        for command in commands():
+            keys = [key for _, key, _ in help_options(self.run_ok("help", *command.split()))]
+            self.assertEqual(sorted(complete("laconic", *command.split(), "--")), sorted("--" + key for key in keys))
+            if " " in command:
+                self.assertIn(command.split()[1], complete("laconic", command.split()[0], ""))
+
+
+class BadUsage(ProgramTest):
+    def test_commands(self):
+        self.run_bad(names=["no command", "laconic help"])
+        self.run_bad("hlep", names=["'hlep'", "'help'"])
+        self.run_bad("xyzzy", names=["'xyzzy'", "laconic help"])
+        self.run_bad("--jsno", names=["--jsno"])
+        self.run_bad("help", "xyzzy", names=["xyzzy"])
+        self.run_bad("completion", "zsh", names=["zsh", "bash"])
+        self.run_bad("completion", names=["completion", "operand", "usage"])
+        self.run_bad("man", "page", names=["page", "usage"])
+
+    def test_options(self):
+        self.run_bad("man", "--qiuet", names=["--qiuet", "--quiet"])
+        self.run_bad("man", "--nothing-like-it", names=["--nothing-like-it", "laconic man --help"])
+        self.run_bad("man", "-Z", names=["-Z"])
+        self.run_bad("man", "--json=yes", names=["--json", "yes"])
+        self.run_bad("man", "--no-json=yes", names=["--no-json", "yes"])
+        self.run_bad("man", "--" + "x" * 300, names=["unknown option"])
+        self.run_bad("man", "-qv", names=["--quiet", "--verbose"])
+        self.run_bad("man", "--", "--json", names=["--json"])  # an operand there, and one too many
+
+    def test_flags_can_be_taken_back(self):
+        self.run_ok("man", "-q", "--no-quiet", "-v")
+
+
+class Output(ProgramTest):
+    def test_full_disk_on_stdout(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([LACONIC, "man"], stdout=full, stderr=subprocess.PIPE, encoding="utf-8")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"\Alaconic: standard output: [^\n]+\n\Z")
+
+    def test_reader_that_left(self):
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = subprocess.run([LACONIC, "man"], stdout=writing, stderr=subprocess.PIPE, encoding="utf-8")
+        os.close(writing)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"\Alaconic: standard output: [^\n]+\n\Z")
+
+
+if __name__ == "__main__":
+    unittest.main()
