@@ -19,7 +19,7 @@ extern "C" {
 
 typedef struct lac_dataset lac_dataset;
 
-typedef enum lac_type { LAC_U8, LAC_I32, LAC_F16, LAC_F32, LAC_F64, LAC_I64 } lac_type;
+typedef enum lac_type { LAC_U8, LAC_I32, LAC_F16, LAC_F32, LAC_F64, LAC_I64, LAC_I8, LAC_I16 } lac_type;
 
 /* "u8", "i32", …, and bytes per element. Local. */
 LAC_API const char *lac_type_name(lac_type type);
@@ -60,8 +60,8 @@ LAC_API const char *lac_dataset_path(const lac_dataset *dataset);   /* borrowed;
 LAC_API int lac_dataset_shape(const lac_dataset *dataset, int64_t shape[8]);
 
 /* Copies rows [first, first + count) as float32 into out (count, D). Values of other types are converted, not scaled; a
- * value beyond float32's range becomes infinite. Errors: USAGE for rows outside, IO when the file cannot be read any
- * more. Local. */
+ * value beyond float32's range becomes infinite. Errors: USAGE for rows outside, INPUT when a record of a vecs file has
+ * another dimension, IO when the file cannot be read any more. Local. */
 LAC_API LAC_MUST_USE lac_status lac_dataset_read_f32(lac_context *context, const lac_dataset *dataset, int64_t first,
                                                      int64_t count, float *out);
 
@@ -70,19 +70,32 @@ LAC_API LAC_MUST_USE lac_status lac_dataset_read_i32(lac_context *context, const
                                                      int64_t count, int32_t *out);
 
 /* When the rows are unsigned bytes in memory or in a mapping: the address of row 0 (the columns of a row are adjacent)
- * and the bytes from row to row; NULL otherwise. Borrowed. This is the path of the hot loops. Local. */
+ * and the bytes from row to row; NULL otherwise. Borrowed. This is the path of the hot loops: nothing is checked on it,
+ * so a pass of lac_dataset_range comes first. Local. */
 LAC_API const uint8_t *lac_dataset_bytes(const lac_dataset *dataset, size_t *stride);
 
 /* One pass over all values: smallest and largest, and the first value that is not finite, if any. Read in blocks; costs
- * a pass over the file. `bad_row` is -1 when every value is finite. Errors: IO, INTERRUPTED. Local. */
+ * a pass over the file. Both are those of the finite values, NaN if there is none; `bad_row` is -1 when every value is
+ * finite. Errors: INPUT (as reading), IO, MEMORY, INTERRUPTED. Local. */
 LAC_API LAC_MUST_USE lac_status lac_dataset_range(lac_context *context, const lac_dataset *dataset, double *low,
                                                   double *high, int64_t *bad_row, int64_t *bad_column);
 
-/* 64-bit fingerprint of shape, type and values: equal for equal arrays whatever the format. One pass. Local. */
+/* The same, but a value that is not finite is an INPUT error that names file, row and column. low and high may be NULL.
+ */
+LAC_API LAC_MUST_USE lac_status lac_dataset_check(lac_context *context, const lac_dataset *dataset, double *low,
+                                                  double *high);
+
+/* Mean over points of |x - mean|^2: the total variance that e_ba is relative to. Two passes, in float64, or exact sums
+ * for bytes; does not depend on the number of threads. Errors: as lac_dataset_range. Local. */
+LAC_API LAC_MUST_USE lac_status lac_dataset_variance(lac_context *context, const lac_dataset *dataset, int64_t threads,
+                                                     double *variance);
+
+/* 64-bit fingerprint of rows, columns, type and values: equal for equal arrays whatever the format and the byte order.
+ * One pass. Errors: as lac_dataset_range. Local. */
 LAC_API LAC_MUST_USE lac_status lac_dataset_fingerprint(lac_context *context, const lac_dataset *dataset,
                                                         uint64_t *fingerprint);
 
-/* Writes a whole array of (rows, columns) in native order as NAME.npy (type U8, I32, F32, F64), .ivecs (I32), .fvecs
+/* Writes a whole array of (rows, columns) in native order as NAME.npy (any type), .ivecs (I32), .fvecs
  * (F32) or .bvecs (U8), by extension; beside the target first, renamed when complete. Errors: USAGE, OUTPUT, IO. Local.
  */
 LAC_API LAC_MUST_USE lac_status lac_array_write(lac_context *context, const char *path, lac_type type,

@@ -126,10 +126,6 @@ LAC_API LAC_MUST_USE lac_status lac_hash_encode(lac_context *context, const lac_
 LAC_API LAC_MUST_USE lac_status lac_hash_error(lac_context *context, const lac_hash *model, const lac_dataset *dataset,
                                                const uint8_t *codes, int64_t threads, double *error);
 
-/* Mean over points of |x - mean|^2: the total variance that e_ba is relative to. Local. */
-LAC_API LAC_MUST_USE lac_status lac_dataset_variance(lac_context *context, const lac_dataset *dataset, int64_t threads,
-                                                     double *variance);
-
 /* Writes the encoder as a FAISS index file: IndexPreTransform(LinearTransform, IndexLSH), trained and empty. Errors:
  * UNSUPPORTED for an RBF encoder, which is no FAISS transform; OUTPUT, IO. Local. */
 LAC_API LAC_MUST_USE lac_status lac_faiss_write_encoder(lac_context *context, const lac_hash *model, const char *path);
