@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/profile.h"
 
@@ -105,11 +106,13 @@ const char *lac_context_message(const lac_context *context) {
 }
 
 lac_status lac_fail(lac_context *context, lac_status status, const char *format, ...) {
+  char message[LAC_MESSAGE_BYTES]; /* apart: the message so far may be one of the arguments */
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(context->message, sizeof context->message, format, arguments);
+  vsnprintf(message, sizeof message, format, arguments);
   va_end(arguments);
-  keep_printable(context->message);
+  keep_printable(message);
+  memcpy(context->message, message, sizeof message);
   return status;
 }
 
