@@ -17,8 +17,8 @@ int dlclose(void *handle) {
   return 0;
 }
 
-/* Whole call stacks (not the fast unwinder's, which end in a library without frame pointers), so that a leak is put down
- * to whoever made it. */
+/* Whole call stacks (not the fast unwinder's, which end in a library without frame pointers), so that a leak is put
+ * down to whoever made it. */
 const char *__asan_default_options(void) {
   return "detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1:allocator_may_return_null=1:"
          "fast_unwind_on_malloc=0";
