@@ -20,7 +20,7 @@ SHELL   := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build check install format tidy clean packages-build packages-check packages-demo
+.PHONY: help build check check-long install format tidy clean packages-build packages-check packages-demo
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -40,6 +40,9 @@ build: packages-build  ## install what is missing and build; the program is buil
 
 check: packages-check  ## every test of the default tier, sanitised too, and the style checks
 	@tests/check.sh
+
+check-long: packages-check packages-demo  ## thread sanitizer, fuzzing, and what needs LACONIC_DATA
+	@tests/check-long.sh
 
 install: build  ## install under prefix=/usr/local (and DESTDIR)
 	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(prefix)

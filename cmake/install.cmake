@@ -28,3 +28,14 @@ list(JOIN laconic_requires " " laconic_requires)
 file(RELATIVE_PATH include_from_library ${CMAKE_INSTALL_FULL_LIBDIR} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
 configure_file(cmake/laconic.pc.in laconic.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/laconic.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+set(manual ${PROJECT_BINARY_DIR}/laconic.1)
+set(completion ${PROJECT_BINARY_DIR}/laconic.bash)
+add_custom_command(
+  OUTPUT ${manual} ${completion}
+  COMMAND laconic_program man > ${manual}
+  COMMAND laconic_program completion bash > ${completion}
+  DEPENDS laconic_program)
+add_custom_target(laconic_documents ALL DEPENDS ${manual} ${completion})
+install(FILES ${manual} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${completion} DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME laconic)
