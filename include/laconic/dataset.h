@@ -101,6 +101,22 @@ LAC_API LAC_MUST_USE lac_status lac_dataset_fingerprint(lac_context *context, co
 LAC_API LAC_MUST_USE lac_status lac_array_write(lac_context *context, const char *path, lac_type type,
                                                 const void *values, int64_t rows, int64_t columns);
 
+/* Whether lac_array_write would take that name and type and could write there. Changes nothing. Errors: USAGE, OUTPUT.
+ * Local. */
+LAC_API LAC_MUST_USE lac_status lac_array_check(lac_context *context, const char *path, lac_type type);
+
+/* The same array piece by piece, for what need not be in memory at once. Rows are appended in order, (n, columns)
+ * values at a time; the file appears when all are there and the writer is finished. Finish and discard destroy and
+ * null, discard takes NULL and leaves nothing behind. Errors: as lac_array_write, USAGE for too many or too few rows.
+ * Local. */
+typedef struct lac_array_writer lac_array_writer;
+LAC_API LAC_MUST_USE lac_status lac_array_create(lac_context *context, const char *path, lac_type type, int64_t rows,
+                                                 int64_t columns, lac_array_writer **writer);
+LAC_API LAC_MUST_USE lac_status lac_array_append(lac_context *context, lac_array_writer *writer, const void *values,
+                                                 int64_t rows);
+LAC_API LAC_MUST_USE lac_status lac_array_finish(lac_context *context, lac_array_writer **writer);
+LAC_API void lac_array_discard(lac_array_writer **writer);
+
 #ifdef __cplusplus
 }
 #endif

@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 
+extern const lac_command lac_command_info;
 extern const lac_command lac_command_help;
 extern const lac_command lac_command_man;
 extern const lac_command lac_command_completion;

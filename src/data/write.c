@@ -64,22 +64,19 @@ static lac_status write_npy_header(lac_context *context, lac_output *output, lac
   return lac_output_write(context, output, head, HEAD);
 }
 
-static lac_status write_npy(lac_context *context, lac_output *output, lac_type type, const uint8_t *values,
-                            int64_t rows, int64_t columns) {
-  LAC_TRY(write_npy_header(context, output, type, rows, columns));
-  size_t left = (size_t)(rows * columns) * lac_type_size(type);
-  while (left > 0) {
-    size_t step = left < LAC_WRITE_BYTES ? left : LAC_WRITE_BYTES;
+static lac_status write_values(lac_context *context, lac_output *output, const uint8_t *values, size_t bytes) {
+  while (bytes > 0) {
+    size_t step = bytes < LAC_WRITE_BYTES ? bytes : LAC_WRITE_BYTES;
     LAC_TRY(lac_output_write(context, output, values, step));
     LAC_TRY(go_on(context, output->path));
     values += step;
-    left -= step;
+    bytes -= step;
   }
   return LAC_OK;
 }
 
-static lac_status write_vecs(lac_context *context, lac_output *output, lac_type type, const uint8_t *values,
-                             int64_t rows, int64_t columns) {
+static lac_status write_records(lac_context *context, lac_output *output, lac_type type, const uint8_t *values,
+                                int64_t rows, int64_t columns) {
   size_t size = (size_t)columns * lac_type_size(type);
   int32_t dimension = (int32_t)columns;
   for (int64_t row = 0; row < rows; row++, values += size) {
@@ -92,25 +89,94 @@ static lac_status write_vecs(lac_context *context, lac_output *output, lac_type 
   return LAC_OK;
 }
 
-lac_status lac_array_write(lac_context *context, const char *path, lac_type type, const void *values, int64_t rows,
-                           int64_t columns) {
+struct lac_array_writer {
+  lac_output output;
+  array_kind kind;
+  lac_type type;
+  int64_t rows, columns, written;
+};
+
+lac_status lac_array_check(lac_context *context, const char *path, lac_type type) {
   array_kind kind = ARRAY_NPY;
-  int64_t total;
   LAC_TRY(find_kind(context, path, type, &kind));
-  if (rows < 1 || columns < 1 || __builtin_mul_overflow(rows, columns, &total) ||
-      __builtin_mul_overflow(total, (int64_t)lac_type_size(type), &total) ||
-      (kind != ARRAY_NPY && columns > INT32_MAX)) {
+  return lac_output_check(context, path);
+}
+
+static lac_status check_sizes(lac_context *context, const char *path, const lac_array_writer *writer) {
+  int64_t total;
+  if (writer->rows < 1 || writer->columns < 1 || __builtin_mul_overflow(writer->rows, writer->columns, &total) ||
+      __builtin_mul_overflow(total, (int64_t)lac_type_size(writer->type), &total) ||
+      (writer->kind != ARRAY_NPY && writer->columns > INT32_MAX)) {
     return lac_fail(context, LAC_E_USAGE,
                     "%s: an array of %" PRId64 " rows and %" PRId64 " columns asked for, which %s cannot hold", path,
-                    rows, columns, kinds[kind].suffix);
+                    writer->rows, writer->columns, kinds[writer->kind].suffix);
   }
-  lac_output output;
-  LAC_TRY(lac_output_open(context, path, &output));
-  lac_status status = kind == ARRAY_NPY ? write_npy(context, &output, type, values, rows, columns)
-                                        : write_vecs(context, &output, type, values, rows, columns);
+  return LAC_OK;
+}
+
+lac_status lac_array_create(lac_context *context, const char *path, lac_type type, int64_t rows, int64_t columns,
+                            lac_array_writer **writer) {
+  *writer = NULL;
+  lac_array_writer made = {.kind = ARRAY_NPY, .type = type, .rows = rows, .columns = columns};
+  LAC_TRY(find_kind(context, path, type, &made.kind));
+  LAC_TRY(check_sizes(context, path, &made));
+  LAC_TRY(lac_output_open(context, path, &made.output));
+  lac_status status = LAC_OK;
+  if (made.kind == ARRAY_NPY) {
+    status = write_npy_header(context, &made.output, type, rows, columns);
+  }
+  if (!status) {
+    status = LAC_NEW(context, 1, writer);
+  }
   if (status) {
-    lac_output_discard(&output);
+    lac_output_discard(&made.output);
     return status;
   }
-  return lac_output_commit(context, &output);
+  **writer = made;
+  return LAC_OK;
+}
+
+lac_status lac_array_append(lac_context *context, lac_array_writer *writer, const void *values, int64_t rows) {
+  if (rows < 0 || rows > writer->rows - writer->written) {
+    return lac_fail(context, LAC_E_USAGE, "%s: %" PRId64 " rows after row %" PRId64 " asked for, of %" PRId64,
+                    writer->output.path, rows, writer->written, writer->rows);
+  }
+  LAC_TRY(writer->kind == ARRAY_NPY
+              ? write_values(context, &writer->output, values,
+                             (size_t)(rows * writer->columns) * lac_type_size(writer->type))
+              : write_records(context, &writer->output, writer->type, values, rows, writer->columns));
+  writer->written += rows;
+  return LAC_OK;
+}
+
+lac_status lac_array_finish(lac_context *context, lac_array_writer **writer) {
+  lac_status status;
+  if ((*writer)->written < (*writer)->rows) {
+    status = lac_fail(context, LAC_E_USAGE, "%s: finished after %" PRId64 " rows, of %" PRId64, (*writer)->output.path,
+                      (*writer)->written, (*writer)->rows);
+  } else {
+    status = lac_output_commit(context, &(*writer)->output);
+  }
+  lac_array_discard(writer);
+  return status;
+}
+
+void lac_array_discard(lac_array_writer **writer) {
+  if (*writer) {
+    lac_output_discard(&(*writer)->output);
+    lac_free(*writer);
+    *writer = NULL;
+  }
+}
+
+lac_status lac_array_write(lac_context *context, const char *path, lac_type type, const void *values, int64_t rows,
+                           int64_t columns) {
+  lac_array_writer *writer;
+  LAC_TRY(lac_array_create(context, path, type, rows, columns, &writer));
+  lac_status status = lac_array_append(context, writer, values, rows);
+  if (!status) {
+    return lac_array_finish(context, &writer);
+  }
+  lac_array_discard(&writer);
+  return status;
 }

@@ -1,0 +1,51 @@
+/* Options that several commands have, and what they mean. */
+#ifndef LACONIC_CLI_DATA_OPTIONS_H
+#define LACONIC_CLI_DATA_OPTIONS_H
+
+#include "cli/session.h"
+
+/* The names that lac_dataset_formats gives, for help texts: a test compares the two. */
+#define LAC_FORMATS_TEXT "idx, cifar10, cifar100, fvecs, bvecs, ivecs, npy, hdf5, fbin, u8bin or csv"
+
+#define LAC_FORMAT_OPTION(struct_type, member, name, files)                                            \
+  {                                                                                                    \
+    .key = (name), .type = LAC_OPTION_TEXT, .offset = offsetof(struct_type, member), .unit = "FORMAT", \
+    .help = "read " files " as this format instead of recognising it: " LAC_FORMATS_TEXT               \
+  }
+
+#define LAC_THREADS_OPTION(struct_type, member)                                                                \
+  {                                                                                                            \
+    .key = "threads", .type = LAC_OPTION_INT, .offset = offsetof(struct_type, member), .low = 0, .high = 1024, \
+    .fallback = "0", .help = "threads to work with, 0 for one per core; the result does not depend on it"      \
+  }
+
+#define LAC_TEXT_OPTION(struct_type, member, name, placeholder, text)                                       \
+  {                                                                                                         \
+    .key = (name), .type = LAC_OPTION_TEXT, .offset = offsetof(struct_type, member), .unit = (placeholder), \
+    .help = (text)                                                                                          \
+  }
+
+#define LAC_ROWS_OPTION(struct_type, member, name, file)                                                    \
+  {                                                                                                         \
+    .key = (name), .type = LAC_OPTION_INT, .offset = offsetof(struct_type, member), .low = 0, .high = 1e18, \
+    .fallback = "0", .unit = "rows", .help = "use only so many of the first rows of " file ", 0 for all"    \
+  }
+
+/* Opens a file and cuts it to its first `limit` rows, 0 for all. Errors: those of lac_dataset_open. */
+LAC_MUST_USE lac_status lac_open_rows(lac_session *session, const char *path, const char *format, int64_t limit,
+                                      lac_dataset **dataset);
+
+/* That -o was given. Errors: USAGE. */
+LAC_MUST_USE lac_status lac_require_output(lac_session *session, const char *command, const char *path);
+
+/* That a model takes vectors as wide as the dataset's. Errors: INPUT naming both. */
+LAC_MUST_USE lac_status lac_check_columns(lac_session *session, const char *model_path, const lac_hash *model,
+                                          const lac_dataset *dataset);
+
+/* Cores that this process may use. */
+int64_t lac_online_cores(void);
+
+/* What --threads asks for. */
+int64_t lac_threads_of(int64_t option);
+
+#endif
