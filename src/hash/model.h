@@ -23,11 +23,28 @@ struct lac_hash {
 LAC_MUST_USE lac_status lac_hash_create(lac_context *context, int64_t bits, int64_t columns, lac_hash_method method,
                                         int64_t centres, lac_hash **model);
 
-/* RBF features of n rows as bytes: out (n, m) = round(255 exp(-|x - c|^2 / (2 s^2))), x (n, D), centres (m, D). They
- * are bytes both in training and in encoding, so that a code does not depend on where it is computed. scratch holds n m
- * + n + m floats. */
-void lac_rbf_features(const float *centres, int64_t m, int64_t columns, double width, const float *x, int64_t n,
-                      float *scratch, uint8_t *out);
+/* RBF features, as bytes both in training and in encoding. Those of a row do not depend on the rows beside it, so that
+ * a code does not depend on where it is computed. */
+typedef struct lac_rbf lac_rbf;
+
+/* Prepares features of width s at centres (m, D), which are borrowed and must outlive it. Errors: MEMORY. */
+LAC_MUST_USE lac_status lac_rbf_create(lac_context *context, const float *centres, int64_t m, int64_t columns,
+                                       double width, lac_rbf **rbf);
+void lac_rbf_destroy(lac_rbf **rbf);
+
+/* Floats of scratch that lac_rbf_features needs, whatever n. */
+int64_t lac_rbf_scratch(const lac_rbf *rbf);
+
+/* out (n, m) = round(255 exp(-|x - c|^2 / (2 s^2))) of n rows x (n, D), which must be finite. Callable from several
+ * threads at once, each with its own scratch. */
+void lac_rbf_features(const lac_rbf *rbf, const float *x, int64_t n, float *scratch, uint8_t *out);
+
+/* Whether a dataset has the model's columns. Errors: INPUT. */
+LAC_MUST_USE lac_status lac_check_columns(lac_context *context, const lac_hash *model, const lac_dataset *dataset);
+
+/* Whether x (count, D), read from `dataset` at row `first`, is finite. Errors: INPUT naming row and column. */
+LAC_MUST_USE lac_status lac_check_finite(lac_context *context, const lac_dataset *dataset, int64_t first,
+                                         const float *x, int64_t count);
 
 /* The names of methods, encoders and starts in the order of their enumerations, ending with NULL. */
 extern const char *const lac_hash_method_names[];
