@@ -47,6 +47,10 @@ LAC_API const char *lac_context_message(const lac_context *context);
  * call that gets a failure from another returns it as it came: the first message says most. Local. */
 LAC_API LAC_MUST_USE lac_status lac_fail(lac_context *context, lac_status status, const char *format, ...)
     LAC_PRINTF(3, 4);
+#ifdef __clang_analyzer__
+/* Tells the analyser that the status comes back as it was given: never LAC_OK, so that callers leave. */
+#define lac_fail(context, status, ...) ((void)lac_fail((context), (status), __VA_ARGS__), (status))
+#endif
 
 /* Asks the work under this context, its parent and all children to stop at the next safe point. Async-signal-safe. */
 LAC_API void lac_context_interrupt(lac_context *context);

@@ -64,7 +64,14 @@ LAC_API const char *lac_world_backend(const lac_world *world);
 LAC_API lac_context *lac_world_context(lac_world *world); /* borrowed: this worker's own */
 LAC_API lac_counts lac_world_counts(const lac_world *world);
 
-/* Sends a copy of `bytes` bytes; never waits for the receiver. To itself is allowed. Errors: MEMORY, PEER. Local. */
+/* Callers' tags are 0 to LAC_TAG_LIMIT - 1. */
+enum { LAC_TAG_LIMIT = 16384 };
+
+/* Most workers of the local back end. */
+enum { LAC_WORKERS_LIMIT = 4096 };
+
+/* Sends a copy of `bytes` bytes; never waits for the receiver. To itself is allowed. Errors: MEMORY, PEER when a worker
+ * is known to have failed, USAGE for a worker or tag out of range. Local. */
 LAC_API LAC_MUST_USE lac_status lac_world_send(lac_world *world, int to, int tag, const void *data, size_t bytes,
                                                lac_traffic traffic);
 
@@ -76,8 +83,9 @@ typedef struct lac_message {
   void *data; /* malloc'ed, owned by the receiver: free(data) */
 } lac_message;
 
-/* Waits for the next message with this tag from this worker (or any). Errors: TIMEOUT naming whom it waited for, PEER
- * when a worker has failed, INTERRUPTED, MEMORY. Local. */
+/* Waits for the next message with this tag from this worker (or any). What has arrived is still received after a worker
+ * failed or an interrupt. Errors: TIMEOUT naming whom it waited for and whom that one waits for in turn, PEER when a
+ * worker has failed, INTERRUPTED, also when it was another worker that was interrupted, MEMORY, USAGE. Local. */
 LAC_API LAC_MUST_USE lac_status lac_world_receive(lac_world *world, int from, int tag, lac_message *message);
 
 /* The same without waiting: *found says whether there was one. Local. */
@@ -85,7 +93,9 @@ LAC_API LAC_MUST_USE lac_status lac_world_poll(lac_world *world, int from, int t
 
 /* Collectives. Every worker calls them in the same order with the same sizes; status equal on all workers unless
  * TIMEOUT or MEMORY. Reductions add in rank order, ((x_0 + x_1) + x_2) + …, along a chain and back in pieces of 64 KiB:
- * 2 (P - 1) ceil(8 n / 65536) control messages summed over workers. */
+ * 2 (P - 1) ceil(8 n / 65536) control messages summed over workers; a barrier P ceil(log2 P), a broadcast
+ * (P - 1) ceil(bytes / 65536), a gathering P (P - 1), an agreement 2 (P - 1). In min and max a value that is not a
+ * number wins. */
 LAC_API LAC_MUST_USE lac_status lac_world_barrier(lac_world *world);
 LAC_API LAC_MUST_USE lac_status lac_world_sum_f64(lac_world *world, double *values, int64_t count);
 LAC_API LAC_MUST_USE lac_status lac_world_sum_i64(lac_world *world, int64_t *values, int64_t count);

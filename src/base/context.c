@@ -105,7 +105,7 @@ const char *lac_context_message(const lac_context *context) {
   return context->message;
 }
 
-lac_status lac_fail(lac_context *context, lac_status status, const char *format, ...) {
+lac_status(lac_fail)(lac_context *context, lac_status status, const char *format, ...) {
   char message[LAC_MESSAGE_BYTES]; /* apart: the message so far may be one of the arguments */
   va_list arguments;
   va_start(arguments, format);
