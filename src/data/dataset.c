@@ -11,11 +11,13 @@
 enum { LAC_BLOCK_BYTES = 1 << 18, LAC_TILE = 64 };
 
 static const lac_format *const formats[] = {
-    &lac_format_npy,   &lac_format_idx,  &lac_format_fvecs, &lac_format_bvecs,
-    &lac_format_ivecs, &lac_format_fbin, &lac_format_u8bin, NULL,
+    &lac_format_npy,     &lac_format_hdf5,     &lac_format_idx,  &lac_format_fvecs,
+    &lac_format_bvecs,   &lac_format_ivecs,    &lac_format_fbin, &lac_format_u8bin,
+    &lac_format_cifar10, &lac_format_cifar100, &lac_format_csv,  NULL,
 };
 
-static const char *const format_names[] = {"npy", "idx", "fvecs", "bvecs", "ivecs", "fbin", "u8bin", NULL};
+static const char *const format_names[] = {"npy",  "hdf5",  "idx",     "fvecs",    "bvecs", "ivecs",
+                                           "fbin", "u8bin", "cifar10", "cifar100", "csv",   NULL};
 
 const char *const *lac_dataset_formats(void) {
   return format_names;

@@ -37,7 +37,7 @@ typedef struct lac_format {
 } lac_format;
 
 extern const lac_format lac_format_idx, lac_format_fvecs, lac_format_bvecs, lac_format_ivecs, lac_format_npy,
-    lac_format_fbin, lac_format_u8bin;
+    lac_format_fbin, lac_format_u8bin, lac_format_cifar10, lac_format_cifar100, lac_format_csv, lac_format_hdf5;
 
 /* Sets axes, shape, rows, columns and the number of values' bytes after checking that no axis is 0, that there are 1 to
  * 8 and that the product is in range. `offset` is where the file states the shape. Errors: INPUT. */

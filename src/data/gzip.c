@@ -97,6 +97,7 @@ lac_status lac_storage_inflate(lac_context *context, lac_storage *storage) {
     free(self.out);
     return status;
   }
+  lac_storage_close(storage);
   storage->inflated = self.out; /* pages beyond what is filled were never touched and cost nothing */
   storage->bytes = storage->inflated;
   storage->size = self.filled;

@@ -36,6 +36,21 @@ lac_status lac_storage_borrow(lac_context *context, const char *path, const void
   return LAC_OK;
 }
 
+void lac_storage_close(lac_storage *storage) {
+  if (storage->mapping) {
+    munmap(storage->mapping, storage->mapped);
+    storage->mapping = NULL;
+  }
+  if (storage->descriptor >= 0) {
+    close(storage->descriptor);
+    storage->descriptor = -1;
+  }
+  free(storage->inflated);
+  storage->inflated = NULL;
+  storage->bytes = NULL;
+  storage->size = 0;
+}
+
 static lac_status map_descriptor(lac_context *context, lac_storage *storage) {
   struct stat about;
   if (fstat(storage->descriptor, &about) != 0) {
@@ -120,13 +135,7 @@ void lac_storage_release(lac_storage *storage) {
   if (storage->ops) {
     storage->ops->destroy(storage->state);
   }
-  if (storage->mapping) {
-    munmap(storage->mapping, storage->mapped);
-  }
-  if (storage->descriptor >= 0) {
-    close(storage->descriptor);
-  }
-  free(storage->inflated);
+  lac_storage_close(storage);
   lac_free(storage->parsed);
   lac_free(storage->column_offsets);
   free(storage->path);

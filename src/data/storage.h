@@ -50,6 +50,9 @@ bool lac_storage_is_gzip(const lac_storage *storage);
 /* Replaces gzipped content by what it holds; all members, checksums checked. Errors: INPUT (offset), MEMORY. */
 LAC_MUST_USE lac_status lac_storage_inflate(lac_context *context, lac_storage *storage);
 
+/* Gives back the content: its values are elsewhere by now. */
+void lac_storage_close(lac_storage *storage);
+
 /* That a mapped file is still as long as it was: reading beyond its end would be a signal, not an error. Errors: IO. */
 LAC_MUST_USE lac_status lac_storage_check(lac_context *context, const lac_storage *storage);
 
