@@ -52,7 +52,8 @@ typedef struct lac_mac_problem {
    * shard). */
   lac_status (*w_begin)(void *shard, lac_context *context, int64_t iteration);
 
-  /* Writes the starting state of submodel m; called once per W step, at the shard where the submodel starts. */
+  /* Writes the starting state of submodel m; called once per W step, at the shard where the submodel starts. States are
+   * aligned to 16 bytes. */
   lac_status (*pack)(void *shard, lac_context *context, int64_t m, void *state);
 
   /* Trains `count` submodels beside each other, each with `passes` passes over the shard's data. visits[i] counts the
@@ -62,7 +63,8 @@ typedef struct lac_mac_problem {
   lac_status (*train)(void *shard, lac_context *context, int64_t count, const int64_t *ids, const int64_t *visits,
                       int64_t passes, void *const *states);
 
-  /* Takes the final state of submodel m into the shard's copy of the model. Called for every m at every shard. */
+  /* Takes the final state of submodel m into the shard's copy of the model. Called for every m at every shard, in order
+   * and after the shard's last `train` of the W step: what a problem trains on does not change while it trains. */
   lac_status (*unpack)(void *shard, lac_context *context, int64_t m, const void *state);
 
   /* After the last unpack of a W step, at every shard. NULL: nothing to do. */
@@ -160,7 +162,8 @@ typedef struct lac_mac_result {
   double w_seconds, z_seconds; /* this worker's elapsed time */
   int64_t w_steps;
   int64_t messages, bytes; /* of the W steps, summed over workers: messages = w_steps M ((e + 1) P - 2), or
-                              w_steps M (2 P - 2) with local epochs, and none when P = 1 */
+                              w_steps M (2 P - 2) with local epochs, and none when P = 1 or in a serial run. When the
+                              run fails, this worker's own */
 } lac_mac_result;
 
 /* Bytes of the envelope that travels with a submodel (its number and its visit counter), counted in

@@ -1,57 +1,11 @@
-/* What every back end promises: the same suite for all of them.
- *
- * Under MPI each rank runs this program, so nothing but messages is shared and every rank must see the same outcome.
- * Workers report by their status, since cmocka's assertions belong to the main thread. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+/* What every back end promises: the same suite for all of them. */
+#include "comm/workers.h"
 
-#include <cmocka.h>
+#include <math.h>
 
 #include "base/memory.h"
 #include "base/profile.h"
 #include "comm/backend.h"
-
-static const char *backend;
-static int workers;
-
-#define CHECK(context, condition)                                                                \
-  do {                                                                                           \
-    if (!(condition)) {                                                                          \
-      return lac_fail((context), LAC_E_INTERNAL, "%s:%d: %s", __FILE__, __LINE__, (#condition)); \
-    }                                                                                            \
-  } while (0)
-
-static lac_world_options plain(void) {
-  return (lac_world_options){.backend = backend, .workers = workers, .timeout_ms = 60000};
-}
-
-/* Runs a body on a fresh context and expects this status and this text in the message. */
-static void run(lac_world_options options, lac_world_fn body, void *argument, lac_status expected, const char *text) {
-  lac_context *context;
-  assert_int_equal(lac_context_create(&context), LAC_OK);
-  lac_status status = lac_world_run(context, &options, body, argument);
-  if (status != expected || (text && !strstr(lac_context_message(context), text))) {
-    print_error("status %s, message: %s\nexpected %s with: %s\n", lac_status_name(status), lac_context_message(context),
-                lac_status_name(expected), text ? text : "");
-  }
-  assert_int_equal(status, expected);
-  if (text) {
-    assert_non_null(strstr(lac_context_message(context), text));
-  }
-  lac_context_destroy(&context);
-}
-
-static void pause_ms(int ms) {
-  struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
-  nanosleep(&pause, NULL);
-}
 
 /* Numbers of very different size, so that the order of a sum shows in its bits. */
 static double number_of(int what, int rank, int64_t i) {
@@ -748,19 +702,6 @@ static void test_stack_and_context(void **state) {
   run(plain(), stack_body, NULL, LAC_OK, NULL);
 }
 
-/* Under an MPI launcher: its ranks. Else threads: as many as the argument says, or one number after the other. */
-static int count_ranks(void) {
-  lac_context *context;
-  lac_world_options options = {0};
-  int size = 0;
-  if (lac_context_create(&context) == LAC_OK) {
-    lac_status status = lac_world_size_of(context, &options, &size);
-    size = status ? 0 : size;
-    lac_context_destroy(&context);
-  }
-  return size;
-}
-
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_order),
@@ -789,19 +730,6 @@ int main(int argc, char **argv) {
   };
   static const int counts[] = {1, 2, 3, 7, 16};
   int failed = 0;
-  if (lac_world_launched()) {
-    backend = "mpi";
-    workers = count_ranks();
-    failed = workers ? cmocka_run_group_tests_name("mpi", tests, NULL, NULL) : 1;
-    lac_world_finish();
-    return failed;
-  }
-  backend = "local";
-  for (int i = 0; i < (argc > 1 ? 1 : 5); i++) {
-    char name[32];
-    workers = argc > 1 ? atoi(argv[1]) : counts[i];
-    snprintf(name, sizeof name, "local, %d workers", workers);
-    failed += cmocka_run_group_tests_name(name, tests, NULL, NULL);
-  }
+  run_on_workers(argc, argv, tests, counts, failed);
   return failed;
 }

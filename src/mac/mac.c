@@ -1,0 +1,244 @@
+#include "laconic/mac.h"
+
+#include <math.h>
+
+#include "base/memory.h"
+#include "base/profile.h"
+#include "mac/engine.h"
+
+typedef struct lac_mac {
+  lac_context *context;
+  const lac_team *team;
+  const lac_mac_problem *problem;
+  void *const *shards;
+  const lac_mac_options *options;
+  double start;
+  lac_mac_result *result;
+  lac_counts counts;
+  lac_mac_sums *sums;    /* (count) */
+  double *values;        /* (count, 2) */
+  int64_t *whole_values; /* (count, 2) */
+  int64_t undone;        /* steps in a row */
+} lac_mac;
+
+int64_t lac_mac_messages(int64_t submodels, int64_t workers, int64_t epochs, bool local_epochs) {
+  return workers == 1 ? 0 : submodels * (((local_epochs ? 1 : epochs) + 1) * workers - 2);
+}
+
+int64_t lac_mac_batch(const lac_mac_options *options, int64_t submodels, int workers) {
+  int64_t batch = options->batch ? options->batch : (submodels + workers - 1) / workers;
+  return batch < submodels ? batch : submodels;
+}
+
+static lac_status check_w_step(lac_context *context, const lac_team *team, const lac_mac_problem *problem,
+                               const lac_mac_options *options) {
+  LAC_TRY(lac_team_check(context, team));
+  if (problem->submodels < 1) {
+    return lac_fail(context, LAC_E_USAGE, "%s: found %lld submodels, expected 1 or more", problem->name,
+                    (long long)problem->submodels);
+  }
+  if (options->epochs < 1 || options->batch < 0) {
+    return lac_fail(context, LAC_E_USAGE, "%s: found %lld epochs and batch %lld, expected at least 1 and 0",
+                    problem->name, (long long)options->epochs, (long long)options->batch);
+  }
+  return LAC_OK;
+}
+
+static lac_status check_run(lac_context *context, const lac_team *team, const lac_mac_problem *problem,
+                            const lac_mac_options *options) {
+  LAC_TRY(check_w_step(context, team, problem, options));
+  if (options->iterations < 0 || options->undo_limit < 1) {
+    return lac_fail(context, LAC_E_USAGE, "%s: found %lld iterations and undo limit %lld, expected at least 0 and 1",
+                    problem->name, (long long)options->iterations, (long long)options->undo_limit);
+  }
+  if (!(options->mu > 0) || !(options->mu_factor > 1)) {
+    return lac_fail(context, LAC_E_USAGE, "%s: found mu %g and mu factor %g, expected more than 0 and 1", problem->name,
+                    options->mu, options->mu_factor);
+  }
+  return LAC_OK;
+}
+
+lac_status lac_mac_w_step(lac_context *context, const lac_team *team, const lac_mac_problem *problem,
+                          void *const *shards, const lac_mac_options *options, int64_t iteration, int64_t *messages,
+                          int64_t *bytes) {
+  lac_path path;
+  double start = lac_seconds();
+  LAC_TRY(check_w_step(context, team, problem, options));
+  lac_status status = lac_path_create(context, options, problem->submodels, team->total, iteration, &path);
+  if (!status) {
+    status = team->world
+                 ? lac_ring_step(context, team->world, problem, shards[0], options, iteration, &path, messages, bytes)
+                 : lac_serial_step(context, problem, shards, options, iteration, &path);
+  }
+  lac_path_destroy(&path);
+  lac_profile_add(context, "w step", lac_seconds() - start, 0, 0, 0);
+  return status;
+}
+
+/* ---- the loop over mu ---- */
+
+typedef lac_status (*lac_shard_fn)(void *shard, lac_context *context);
+
+static lac_status each_shard(lac_mac *mac, lac_shard_fn operation) {
+  for (int s = 0; s < mac->team->count; s++) {
+    LAC_TRY(operation(mac->shards[s], mac->context));
+  }
+  return LAC_OK;
+}
+
+static lac_status w_step(lac_mac *mac, lac_mac_report *report) {
+  double start = lac_seconds();
+  lac_status status =
+      lac_mac_w_step(mac->context, mac->team, mac->problem, mac->shards, mac->options, report->iteration,
+                     &mac->counts.messages[LAC_TRAFFIC_MODEL], &mac->counts.bytes[LAC_TRAFFIC_MODEL]);
+  report->w_seconds = lac_seconds() - start;
+  mac->result->w_seconds += report->w_seconds;
+  mac->result->w_steps += !status;
+  return status;
+}
+
+static lac_status sum_up(lac_mac *mac, lac_mac_report *report) {
+  double sum[2];
+  int64_t whole_sum[2];
+  for (int s = 0; s < mac->team->count; s++) {
+    mac->values[2 * s] = mac->sums[s].penalised;
+    mac->values[2 * s + 1] = mac->sums[s].nested;
+    mac->whole_values[2 * s] = mac->sums[s].disagreements;
+    mac->whole_values[2 * s + 1] = mac->sums[s].points;
+  }
+  LAC_TRY(lac_team_sum_f64(mac->context, mac->team, mac->values, 2, sum));
+  LAC_TRY(lac_team_sum_i64(mac->context, mac->team, mac->whole_values, 2, whole_sum));
+  report->penalised = sum[0];
+  report->nested = sum[1];
+  report->disagreements = whole_sum[0];
+  report->points = whole_sum[1];
+  if (!isfinite(sum[0]) || !isfinite(sum[1])) { /* the same on all workers */
+    return lac_fail(mac->context, LAC_E_NUMERICAL, "%s: iteration %lld, mu %g: the objective is %g, no finite number",
+                    mac->problem->name, (long long)report->iteration, report->mu, sum[0]);
+  }
+  return LAC_OK;
+}
+
+static lac_status z_step(lac_mac *mac, lac_mac_report *report) {
+  double start = lac_seconds();
+  for (int s = 0; s < mac->team->count; s++) {
+    mac->sums[s] = (lac_mac_sums){0};
+    if (lac_context_interrupted(mac->context)) {
+      return lac_fail(mac->context, LAC_E_INTERRUPTED, "interrupted");
+    }
+    LAC_TRY(mac->problem->z_step(mac->shards[s], mac->context, report->mu, &mac->sums[s]));
+  }
+  report->z_seconds = lac_seconds() - start;
+  mac->result->z_seconds += report->z_seconds;
+  lac_profile_add(mac->context, "z step", report->z_seconds, 0, 0, 0);
+  return sum_up(mac, report);
+}
+
+/* The validation measure over all shards, NaN without one. */
+static lac_status validate(lac_mac *mac, double *score) {
+  double start = lac_seconds(), sum[2];
+  *score = NAN;
+  if (!mac->problem->validate) {
+    return LAC_OK;
+  }
+  for (int s = 0; s < mac->team->count; s++) {
+    LAC_TRY(mac->problem->validate(mac->shards[s], mac->context, &mac->values[2 * s], &mac->values[2 * s + 1]));
+  }
+  LAC_TRY(lac_team_sum_f64(mac->context, mac->team, mac->values, 2, sum));
+  *score = sum[0] / sum[1];
+  lac_profile_add(mac->context, "validation", lac_seconds() - start, 0, 0, 0);
+  return LAC_OK;
+}
+
+/* Keeps the step unless its measure fell. */
+static lac_status judge(lac_mac *mac, lac_mac_report *report) {
+  LAC_TRY(validate(mac, &report->score));
+  report->accepted = !(report->score < mac->result->score);
+  if (!report->accepted) {
+    mac->undone++;
+    return each_shard(mac, mac->problem->restore);
+  }
+  LAC_TRY(each_shard(mac, mac->problem->save));
+  mac->undone = 0;
+  mac->result->score = report->score;
+  mac->result->converged = report->disagreements == 0;
+  return LAC_OK;
+}
+
+static lac_status iterate(lac_mac *mac, lac_mac_report *report) {
+  LAC_TRY(w_step(mac, report));
+  LAC_TRY(z_step(mac, report));
+  LAC_TRY(judge(mac, report));
+  mac->result->iterations = report->iteration;
+  report->total_seconds = lac_seconds() - mac->start;
+  report->counts = mac->counts;
+  return LAC_OK;
+}
+
+static lac_status loop(lac_mac *mac, lac_mac_report_fn report_fn, void *user) {
+  double mu = mac->options->mu;
+  LAC_TRY(validate(mac, &mac->result->score));
+  for (int64_t i = 1; i <= mac->options->iterations && isfinite(mu); i++) {
+    lac_mac_report report = {.iteration = i, .mu = mu};
+    LAC_TRY(iterate(mac, &report));
+    if (report_fn) {
+      report_fn(user, &report);
+    }
+    if (mac->result->converged || mac->undone == mac->options->undo_limit) {
+      break;
+    }
+    mu *= mac->options->mu_factor;
+  }
+  return LAC_OK;
+}
+
+/* The run proper, with the starting state saved. */
+static lac_status run(lac_mac *mac, lac_mac_report_fn report_fn, void *user) {
+  LAC_TRY(each_shard(mac, mac->problem->save));
+  lac_status status = loop(mac, report_fn, user);
+  if (status == LAC_E_INTERRUPTED) {
+    LAC_TRY(each_shard(mac, mac->problem->restore));
+  }
+  return status;
+}
+
+static lac_status total_traffic(lac_mac *mac) {
+  int64_t sum[2];
+  for (int s = 0; s < mac->team->count; s++) {
+    mac->whole_values[2 * s] = mac->counts.messages[LAC_TRAFFIC_MODEL];
+    mac->whole_values[2 * s + 1] = mac->counts.bytes[LAC_TRAFFIC_MODEL];
+  }
+  LAC_TRY(lac_team_sum_i64(mac->context, mac->team, mac->whole_values, 2, sum));
+  mac->result->messages = sum[0];
+  mac->result->bytes = sum[1];
+  return LAC_OK;
+}
+
+lac_status lac_mac_run(lac_context *context, const lac_team *team, const lac_mac_problem *problem, void *const *shards,
+                       const lac_mac_options *options, lac_mac_report_fn report, void *user, lac_mac_result *result) {
+  lac_mac mac = {.context = context,
+                 .team = team,
+                 .problem = problem,
+                 .shards = shards,
+                 .options = options,
+                 .start = lac_seconds(),
+                 .result = result};
+  lac_status status;
+  *result = (lac_mac_result){.score = NAN};
+  LAC_TRY(check_run(context, team, problem, options));
+  LAC_TRY_GOTO(status, LAC_NEW(context, team->count, &mac.sums), cleanup);
+  LAC_TRY_GOTO(status, LAC_NEW(context, 2 * team->count, &mac.values), cleanup);
+  LAC_TRY_GOTO(status, LAC_NEW(context, 2 * team->count, &mac.whole_values), cleanup);
+  status = run(&mac, report, user);
+  if (status) {
+    result->messages = mac.counts.messages[LAC_TRAFFIC_MODEL];
+    result->bytes = mac.counts.bytes[LAC_TRAFFIC_MODEL];
+  } else {
+    status = total_traffic(&mac);
+  }
+cleanup:
+  lac_free(mac.sums);
+  lac_free(mac.values);
+  lac_free(mac.whole_values);
+  return status;
+}
