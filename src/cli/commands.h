@@ -4,6 +4,9 @@
 
 #include "cli/command.h"
 
+extern const lac_command lac_command_hash_encode;
+extern const lac_command lac_command_hash_search;
+extern const lac_command lac_command_hash_export;
 extern const lac_command lac_command_info;
 extern const lac_command lac_command_help;
 extern const lac_command lac_command_man;

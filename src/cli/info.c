@@ -70,8 +70,8 @@ static json_t *json_bad_value(const value_facts *values) {
                              : json_pack("{s:I, s:I}", "row", values->bad_row, "column", values->bad_column);
 }
 
-static lac_status print_dataset_json(lac_session *session, const char *path, const lac_dataset *dataset,
-                                     const value_facts *values) {
+static void print_dataset_json(lac_session *session, const char *path, const lac_dataset *dataset,
+                               const value_facts *values) {
   int64_t shape[8];
   int axes = lac_dataset_shape(dataset, shape);
   json_t *object =
@@ -86,7 +86,7 @@ static lac_status print_dataset_json(lac_session *session, const char *path, con
     json_object_set_new(object, "not_finite", json_bad_value(values));
     json_object_set_new(object, "fingerprint", json_string(fingerprint));
   }
-  return lac_print_json(session, object);
+  lac_print_json(session, object);
 }
 
 static void print_dataset(lac_session *session, const char *path, const lac_dataset *dataset,
@@ -122,7 +122,7 @@ static lac_status info_dataset(lac_session *session, const info_options *options
   if (!status) {
     const value_facts *shown = options->range ? &found : NULL;
     print_dataset(session, path, dataset, shown);
-    status = print_dataset_json(session, path, dataset, shown);
+    print_dataset_json(session, path, dataset, shown);
   }
   lac_dataset_destroy(&dataset);
   return status;
@@ -209,7 +209,8 @@ static lac_status info_tensors(lac_session *session, const char *path) {
       lac_tensors_count(tensors) ? lac_tensor_type_name(lac_tensors_at(tensors, 0)->type) : "none", "bits",
       model ? json_integer(bits) : json_null(), "tensors", json_tensors(tensors), "metadata", json_metadata(tensors));
   lac_tensors_close(&tensors);
-  return lac_print_json(session, object);
+  lac_print_json(session, object);
+  return LAC_OK;
 }
 
 static lac_status info_faiss(lac_session *session, const char *path) {
@@ -224,11 +225,11 @@ static lac_status info_faiss(lac_session *session, const char *path) {
     print_count(session, "bits", about.bits);
   }
   print_row(session, "trained", about.trained ? "yes" : "no");
-  return lac_print_json(
-      session, json_pack("{s:o, s:s, s:I, s:I, s:s, s:s, s:s, s:o, s:b}", "file", lac_json_text(path), "format",
-                         "faiss", "rows", about.rows, "columns", about.columns, "type", about.binary ? "bit" : "f32",
-                         "index", about.index, "what", about.what, "bits",
-                         about.bits ? json_integer(about.bits) : json_null(), "trained", about.trained));
+  lac_print_json(session, json_pack("{s:o, s:s, s:I, s:I, s:s, s:s, s:s, s:o, s:b}", "file", lac_json_text(path),
+                                    "format", "faiss", "rows", about.rows, "columns", about.columns, "type",
+                                    about.binary ? "bit" : "f32", "index", about.index, "what", about.what, "bits",
+                                    about.bits ? json_integer(about.bits) : json_null(), "trained", about.trained));
+  return LAC_OK;
 }
 
 static lac_status run_info(lac_session *session, const void *argument, char *const *operands, int count) {

@@ -106,11 +106,10 @@ void lac_print_note(lac_session *session, const char *format, ...) {
   }
 }
 
-lac_status lac_print_json(lac_session *session, json_t *object) {
-  if (!object) {
-    return lac_fail(session->context, LAC_E_MEMORY, "cannot allocate a line of JSON");
-  }
-  if (!session->silent && session->json) {
+void lac_print_json(lac_session *session, json_t *object) {
+  errno = ENOMEM;
+  keep_error(session, !object);
+  if (object && !session->silent && session->json) {
     lac_progress_clear(session);
     errno = 0;
     /* flushed, so that whoever follows a long run sees each line when it is due */
@@ -120,7 +119,6 @@ lac_status lac_print_json(lac_session *session, json_t *object) {
     keep_error(session, failed);
   }
   json_decref(object);
-  return LAC_OK;
 }
 
 json_t *lac_json_real(double value) {

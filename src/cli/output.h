@@ -23,9 +23,9 @@ void lac_print(lac_session *session, const char *format, ...) LAC_PRINTF(2, 3);
 /* The same, but nothing with --quiet either: for what is said besides a command's result. */
 void lac_print_note(lac_session *session, const char *format, ...) LAC_PRINTF(2, 3);
 
-/* One JSON line on stdout with --json, nothing otherwise. Takes the reference; NULL (no memory while it was built) is
- * an error. Errors: MEMORY. Failures of stdout are kept for lac_print_finish. */
-LAC_MUST_USE lac_status lac_print_json(lac_session *session, json_t *object);
+/* One JSON line on stdout with --json, nothing otherwise. Takes the reference; NULL stands for no memory while it was
+ * built. A failure is kept for lac_print_finish. Callable from any worker. */
+void lac_print_json(lac_session *session, json_t *object);
 
 /* A JSON number, null for what is not finite. */
 json_t *lac_json_real(double value);

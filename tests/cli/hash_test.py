@@ -1,0 +1,158 @@
+"""laconic hash encode, search and export on a small model, against the definitions worked out here."""
+
+import os
+import struct
+import unittest
+
+import faiss
+import numpy
+
+from models import BITS, COLUMNS, Hash, Model, distances
+from support import read_ivecs, read_npy, write_npy, write_safetensors, write_vecs
+
+
+class Encode(Hash):
+    def test_codes(self):
+        expected = [self.model.packed(x) for x in self.base]
+        self.assertGreater(len(set(map(tuple, expected))), 5)
+        line, = self.run_json("hash", "encode", "m.safetensors", "base.bvecs", "-o", "codes.npy")
+        self.assertEqual(set(line), {"event", "output", "rows", "bits", "seconds"})
+        self.assertEqual((line["event"], line["output"], line["rows"], line["bits"]), ("done", "codes.npy", 120, BITS))
+        self.assertEqual(read_npy("codes.npy"), expected)
+        self.assertEqual(numpy.load("codes.npy").dtype, numpy.uint8)
+        self.assertIn("120 codes of 10 bits", self.run_ok("hash", "encode", "m.safetensors", "base.bvecs", "-ocodes.npy"))
+        self.assertEqual(self.run_ok("hash", "encode", "m.safetensors", "base.bvecs", "-q", "-o", "codes.npy"), "")
+        self.run_ok("hash", "encode", "-o", "codes.bvecs", "--threads=2", "--", "m.safetensors", "base.bvecs")
+        with open("codes.bvecs", "rb") as file:
+            self.assertEqual(file.read(), b"".join(struct.pack("<i2B", 2, *code) for code in expected))
+
+    def test_bad_input(self):
+        encode = ("hash", "encode", "m.safetensors", "base.bvecs")
+        self.run_bad(*encode, names=["-o"])
+        self.run_bad(*encode[:3], "-o", "codes.npy", names=["operand", "usage"])
+        self.run_bad(*encode, "-o", "codes.txt", names=["codes.txt", ".npy"])
+        self.run_bad(*encode, "-o", "none/codes.npy", names=["none"])
+        self.run_bad(*encode, "-o", "codes.npy", "--threads", "2000", names=["--threads", "2000", "1024"])
+        self.run_bad("hash", "encode", "base.bvecs", "base.bvecs", "-o", "codes.npy", names=["base.bvecs"])
+        self.run_bad("hash", "encode", "m.safetensors", "none.bvecs", "-o", "codes.npy", names=["none.bvecs"])
+        write_npy("wide.npy", [[1.0] * 7] * 3)
+        self.run_bad("hash", "encode", "m.safetensors", "wide.npy", "-o", "codes.npy", names=["wide.npy", "7", "6"])
+        with open("codes.npy", "w") as file:
+            file.write("what was there before")
+        rows = [[1.0] * 6 for _ in range(5)]
+        rows[3][2] = float("nan")
+        write_npy("nan.npy", rows)
+        self.run_bad("hash", "encode", "m.safetensors", "nan.npy", "-o", "codes.npy", names=["nan.npy", "row 3"])
+        with open("cut.safetensors", "wb") as file, open("m.safetensors", "rb") as whole:
+            file.write(whole.read()[:-4])
+        self.run_bad("hash", "encode", "cut.safetensors", "base.bvecs", "-o", "codes.npy", names=["cut.safetensors"])
+
+    def test_full_disk(self):
+        os.symlink("/dev/full", "full.npy")
+        self.run_bad("hash", "encode", "m.safetensors", "base.bvecs", "-o", "full.npy", status=1, names=["full.npy"])
+
+
+class Search(Hash):
+    def search(self, *more):
+        return self.run_json("hash", "search", "m.safetensors", "--query", "query.npy", "-k", 20, *more)
+
+    def test_neighbors(self):
+        line, = self.search("--base", "base.bvecs", "-o", "found.ivecs", "--distances", "far.npy")
+        self.assertEqual(set(line), {"event", "output", "base", "queries", "k", "seconds"})
+        self.assertEqual((line["base"], line["queries"], line["k"]), (120, 15, 20))
+        found, far = read_ivecs("found.ivecs"), read_npy("far.npy")
+        for x, ids, near in zip(self.query, found, far):
+            d = distances(self.model, self.base, x)
+            order = sorted(range(120), key=lambda i: (d[i], i))[:20]
+            self.assertEqual(ids, order)
+            self.assertEqual(near, [d[i] for i in order])
+        self.run_ok("hash", "encode", "m.safetensors", "base.bvecs", "-q", "-o", "codes.npy")
+        self.search("--base", "codes.npy", "-o", "again.npy")
+        self.assertEqual(read_npy("again.npy"), found)
+        self.search("--base", "codes.npy", "--base-kind", "codes", "-o", "again.ivecs")
+        self.assertEqual(read_ivecs("again.ivecs"), found)
+        numpy.save("fortran.npy", numpy.asfortranarray(numpy.load("codes.npy")))
+        self.search("--base", "fortran.npy", "-o", "again.ivecs")
+        self.assertEqual(read_ivecs("again.ivecs"), found)
+
+    def test_vectors_or_codes(self):
+        small = Model(4, bits=40, columns=5)  # 5 columns, 5 bytes of code
+        small.write("small.safetensors")
+        rows = [row[:5] for row in self.base]
+        write_vecs("b.bvecs", rows, "B")
+        write_vecs("q.bvecs", rows[:3], "B")
+        search = ("hash", "search", "small.safetensors", "--query", "q.bvecs", "-k", "1", "-o", "f.ivecs")
+        self.run_bad(*search, "--base", "b.bvecs", names=["b.bvecs", "--base-kind"])
+        self.run_ok(*search, "-q", "--base", "b.bvecs", "--base-kind", "vectors")
+        for i, ids in enumerate(read_ivecs("f.ivecs")):
+            self.assertEqual(small.code(rows[ids[0]]), small.code(rows[i]))
+        self.run_ok(*search, "-q", "--base", "b.bvecs", "--base-kind=codes")
+        write_npy("floats.npy", [[1.0] * 5] * 3, "f")
+        self.run_bad(*search, "--base", "floats.npy", "--base-kind", "codes", names=["floats.npy", "f32", "5 bytes"])
+        self.run_bad(*search, "--base", "base.bvecs", names=["base.bvecs", "6 columns", "5 columns"])
+
+    def test_bad_input(self):
+        search = ("hash", "search", "m.safetensors", "--query", "query.npy", "-o", "found.ivecs")
+        self.run_bad("hash", "search", "m.safetensors", "-o", "found.ivecs", "--base", "base.bvecs", names=["--query"])
+        self.run_bad(*search, names=["--base"])
+        self.run_bad(*search, "--base", "base.bvecs", "-k", "121", names=["-k", "121", "120"])
+        self.run_bad(*search, "--base", "base.bvecs", "-k", "0", names=["--k", "0"])
+        self.run_bad(*search, "--base", "base.bvecs", "--distances", "found.ivecs", names=["--distances"])
+        self.run_bad(*search, "--base", "base.bvecs", "--base-kind", "code", names=["--base-kind", "codes"])
+        write_npy("query.npy", [[1.0] * 5], "f")
+        self.run_bad(*search, "--base", "base.bvecs", names=["query.npy", "5", "6"])
+        write_npy("query.npy", self.query, "f")
+        codes = [self.model.packed(x) for x in self.base]
+        codes[7][1] |= 0x80  # beyond bit 9
+        write_npy("codes.npy", codes, "B")
+        self.run_bad(*search, "--base", "codes.npy", "-k", 5, names=["codes.npy", "row 7"])
+
+
+class Export(Hash):
+    def test_faiss_reads_what_is_written(self):
+        model = Model(5, bits=16)
+        model.write("m16.safetensors")
+        self.run_ok("hash", "encode", "m16.safetensors", "base.bvecs", "-q", "-o", "codes.npy")
+        line, = self.run_json("hash", "export", "m16.safetensors", "--faiss", "out.faiss", "--codes", "codes.npy",
+                              "--faiss-binary", "index.faiss")
+        self.assertEqual(line, {"event": "done", "faiss": "out.faiss", "faiss_binary": "index.faiss", "bits": 16,
+                                "rows": 120})
+        faiss.omp_set_num_threads(1)
+        index = faiss.read_index_binary("index.faiss")
+        expected = numpy.array([model.packed(x) for x in self.base], "uint8")
+        self.assertEqual((index.d, index.ntotal), (16, 120))
+        found, ids = index.search(expected[:5], 3)
+        self.assertTrue((found[:, 0] == 0).all())
+        encoder = faiss.read_index("out.faiss")
+        self.assertEqual((encoder.d, encoder.ntotal, encoder.is_trained), (COLUMNS, 0, True))
+        encoder.add(numpy.array(self.base, "float32"))
+        lsh = faiss.downcast_index(encoder.index)
+        self.assertTrue((faiss.vector_to_array(lsh.codes).reshape(120, 2) == expected).all())
+        self.assertIn("120 codes", self.run_ok("hash", "export", "m16.safetensors", "--codes", "codes.npy",
+                                               "--faiss-binary", "index.faiss"))
+
+    def test_bad_input(self):
+        export = ("hash", "export", "m.safetensors")
+        self.run_bad(*export, names=["--faiss"])
+        self.run_bad(*export, "--codes", "c.npy", "--faiss", "a", names=["--codes", "--faiss-binary"])
+        self.run_bad(*export, "--faiss-binary", "a", names=["--codes", "--faiss-binary"])
+        write_npy("c.npy", [[1, 0]], "B")
+        self.run_bad(*export, "--faiss", "a", "--codes", "c.npy", "--faiss-binary", "b", names=["10 bits", "multiple of 8"])
+        Model(5, bits=16).write("m16.safetensors")
+        self.run_bad("hash", "export", "m16.safetensors", "--codes", "base.bvecs", "--faiss-binary", "b",
+                     names=["base.bvecs", "2 bytes"])
+        self.run_bad(*export, "--faiss", "none/a", names=["none"])
+        flat = [1.0] * 6
+        write_safetensors("rbf.safetensors", {"laconic.kind": "hash", "laconic.version": "1", "laconic.method": "ba",
+                                              "laconic.encoder": "rbf", "laconic.width": "1.0"},
+                          {"encoder.centres": ([2, 3], flat), "encoder.weight": ([8, 2], [1.0] * 16),
+                           "encoder.bias": ([8], [0.0] * 8), "decoder.weight": ([3, 8], [0.0] * 24),
+                           "decoder.bias": ([3], [0.0] * 3)})
+        self.run_bad("hash", "export", "rbf.safetensors", "--faiss", "a", names=["rbf.safetensors", "RBF"])
+        write_npy("c.npy", [[1]] * 4, "B")
+        self.run_ok("hash", "export", "rbf.safetensors", "-q", "--codes", "c.npy", "--faiss-binary", "b")
+        self.assertEqual(faiss.read_index_binary("b").ntotal, 4)
+
+
+if __name__ == "__main__":
+    unittest.main()
