@@ -23,13 +23,13 @@ typedef enum lac_option_type {
 typedef struct lac_option {
   const char *key; /* as after the two dashes: "local-epochs" */
   lac_option_type type;
+  char letter;              /* single-letter form ('o' for -o), 0 when there is none */
   size_t offset;            /* of the destination in the options struct */
   double low, high;         /* INT and REAL, both ends included */
   const char *const *names; /* NAME: ends with NULL */
   const char *fallback;     /* the default, written as a user would; NULL: flag off, text unset */
   const char *unit;         /* "points", "ms"; NULL when it has none */
   const char *help;         /* one sentence */
-  char letter;              /* single-letter form ('o' for -o), 0 when there is none */
 } lac_option;
 
 /* A table ends with an option whose key is NULL. */

@@ -31,7 +31,8 @@ typedef struct lac_command {
   lac_status (*run)(lac_session *session, const void *options, char *const *operands, int count);
 } lac_command;
 
-/* The commands, in the order of the overview, ending with NULL. A new one is a file of its own and a line there. */
+/* The commands, in the order of the overview, ending with NULL. A new one is a file of its own and a line in
+ * commands.h. */
 extern const lac_command *const lac_commands[];
 
 #endif

@@ -1,5 +1,8 @@
 #include "cli/commands.h"
 
 const lac_command *const lac_commands[] = {
-    &lac_command_hash_export, &lac_command_info, &lac_command_help, &lac_command_man, &lac_command_completion, NULL,
+#define LAC_COMMAND_ADDRESS(name) &lac_command_##name,
+    LAC_COMMAND_LIST(LAC_COMMAND_ADDRESS)
+#undef LAC_COMMAND_ADDRESS
+        NULL,
 };

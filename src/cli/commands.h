@@ -1,15 +1,20 @@
-/* Every command's description, each defined in the file of its name. */
+/* The list of commands, in the order of the overview; each is described in the file of its name. */
 #ifndef LACONIC_CLI_COMMANDS_H
 #define LACONIC_CLI_COMMANDS_H
 
 #include "cli/command.h"
 
-extern const lac_command lac_command_hash_encode;
-extern const lac_command lac_command_hash_search;
-extern const lac_command lac_command_hash_export;
-extern const lac_command lac_command_info;
-extern const lac_command lac_command_help;
-extern const lac_command lac_command_man;
-extern const lac_command lac_command_completion;
+#define LAC_COMMAND_LIST(X) \
+  X(hash_encode)            \
+  X(hash_search)            \
+  X(hash_export)            \
+  X(info)                   \
+  X(help)                   \
+  X(man)                    \
+  X(completion)
+
+#define LAC_COMMAND_DECLARE(name) extern const lac_command lac_command_##name;
+LAC_COMMAND_LIST(LAC_COMMAND_DECLARE)
+#undef LAC_COMMAND_DECLARE
 
 #endif

@@ -30,6 +30,24 @@ static void watch_signals(lac_context *context) {
   signal(SIGPIPE, SIG_IGN);
 }
 
+static lac_status note_rank(lac_world *world, void *argument) {
+  lac_session *session = argument;
+  session->ranks = lac_world_size(world);
+  session->silent = lac_world_rank(world) > 0;
+  return LAC_OK;
+}
+
+/* Under an MPI launcher the ranks find each other before anything is said, so that one speaks for all. */
+static lac_status meet_ranks(lac_session *session) {
+  if (!lac_world_launched()) {
+    return LAC_OK;
+  }
+  lac_world_options options = {0};
+  lac_status status = lac_world_run(session->context, &options, note_rank, session);
+  lac_session_set_modes(session, false, false, false);
+  return status;
+}
+
 static bool is_group(const char *word) {
   size_t length = strlen(word);
   for (int i = 0; lac_commands[i]; i++) {
@@ -67,6 +85,11 @@ static bool asks_help(const char *word) {
 static lac_status run_command(lac_session *session, const lac_command *command, int argc, char **argv) {
   lac_arguments arguments;
   CLI_TRY(lac_arguments_parse(session, command, argc, argv, &arguments));
+  if (session->ranks > 1 && !command->on_ranks) {
+    lac_arguments_clear(&arguments);
+    return lac_fail(session->context, LAC_E_USAGE, "%s: found %d ranks, expected one: start it without mpiexec",
+                    command->name, session->ranks);
+  }
   const lac_common_options *common = arguments.options;
   lac_status status = LAC_OK;
   if (common->help) {
@@ -115,7 +138,10 @@ int main(int argc, char **argv) {
     return lac_status_exit(status);
   }
   watch_signals(session.context);
-  status = dispatch(&session, argc - 1, argv + 1);
+  status = meet_ranks(&session);
+  if (!status) {
+    status = dispatch(&session, argc - 1, argv + 1);
+  }
   if (!status) {
     status = lac_print_finish(&session);
   }
@@ -125,5 +151,6 @@ int main(int argc, char **argv) {
   }
   int exit_status = lac_status_exit(status);
   lac_session_close(&session);
+  lac_world_finish();
   return exit_status;
 }

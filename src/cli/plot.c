@@ -12,8 +12,6 @@
 
 enum { PANEL_WIDTH = 560, PANEL_HEIGHT = 420 };
 
-extern char **environ;
-
 /* "svg" or "png"; NULL for anything else. */
 static const char *picture_kind(const char *path) {
   const char *dot = strrchr(path, '.');

@@ -5,7 +5,7 @@ import re
 import subprocess
 import unittest
 
-from support import LACONIC, ProgramTest
+from support import LACONIC, MPIEXEC, ProgramTest
 
 
 def commands():
@@ -111,6 +111,23 @@ class Output(ProgramTest):
         os.close(writing)
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, r"\Alaconic: standard output: [^\n]+\n\Z")
+
+
+@unittest.skipUnless(MPIEXEC, "built without MPI")
+class Ranks(ProgramTest):
+    def test_one_speaks_for_all(self):
+        done = self.run_ranks(3, "--version")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, self.run_ok("--version"), ""))
+        done = self.run_ranks(3, "man", "--qiuet")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertRegex(done.stderr, r"\Alaconic: [^\n]*--qiuet[^\n]*\n\Z")
+
+    def test_most_commands_are_one_process(self):
+        done = self.run_ranks(2, "info", "nothing")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertRegex(done.stderr, r"\Alaconic: info: found 2 ranks, expected one[^\n]*\n\Z")
+        done = self.run_ranks(1, "info", "nothing")
+        self.assertIn("nothing", done.stderr)
 
 
 if __name__ == "__main__":
