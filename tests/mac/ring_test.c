@@ -560,7 +560,7 @@ static lac_status stuck_body(lac_world *world, void *argument) {
   diary_run *ring = NULL;
   mine.jitter_us = 0;
   if (lac_world_rank(world) == lac_world_size(world) - 1) {
-    pause_ms(1500);
+    pause_ms(2000);
   }
   lac_status status = run_engine(context, &mine, ring_team(world), &ring);
   status = status ? status : ring->status;
@@ -574,8 +574,8 @@ static void test_stuck_worker(void **state) {
   diary_plan plan = basic();
   lac_world_options options = plain();
   options.timeout_ms = 800;
-  if (workers == 1 || workers > 3) {
-    return;
+  if (workers < 3 || workers == 5) {
+    return; /* two seconds a time: 3, 4 and 8 will do */
   }
   snprintf(culprit, sizeof culprit, "worker %d, which does not answer", workers - 1);
   run(options, stuck_body, &plan, LAC_E_TIMEOUT, culprit);
