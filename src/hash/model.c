@@ -361,14 +361,20 @@ static lac_status load_from(lac_context *context, const char *path, const lac_te
   return read_meta(context, file, *model);
 }
 
+lac_status lac_hash_from_tensors(lac_context *context, const char *path, const lac_tensors *file, lac_hash **model) {
+  *model = NULL;
+  lac_status status = load_from(context, path, file, model);
+  if (status) {
+    lac_hash_destroy(model);
+  }
+  return status;
+}
+
 lac_status lac_hash_load(lac_context *context, const char *path, lac_hash **model) {
   *model = NULL;
   lac_tensors *file;
   LAC_TRY(lac_tensors_open(context, path, &file));
-  lac_status status = load_from(context, path, file, model);
+  lac_status status = lac_hash_from_tensors(context, path, file, model);
   lac_tensors_close(&file);
-  if (status) {
-    lac_hash_destroy(model);
-  }
   return status;
 }

@@ -23,6 +23,10 @@ struct lac_hash {
 LAC_MUST_USE lac_status lac_hash_create(lac_context *context, int64_t bits, int64_t columns, lac_hash_method method,
                                         int64_t centres, lac_hash **model);
 
+/* The model in an open file; `path` stands in messages. Errors: INPUT, IO, MEMORY. */
+LAC_MUST_USE lac_status lac_hash_from_tensors(lac_context *context, const char *path, const lac_tensors *file,
+                                              lac_hash **model);
+
 /* RBF features, as bytes both in training and in encoding. Those of a row do not depend on the rows beside it, so that
  * a code does not depend on where it is computed. */
 typedef struct lac_rbf lac_rbf;

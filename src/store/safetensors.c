@@ -36,10 +36,11 @@ typedef struct lac_entry {
 
 struct lac_tensors {
   char *path;
-  int descriptor;
-  json_t *header; /* owns the names and texts */
-  uint64_t start; /* of the data in the file */
-  uint64_t bytes; /* of data */
+  int descriptor;     /* -1: in memory */
+  const char *memory; /* NULL: in a file */
+  json_t *header;     /* owns the names and texts */
+  uint64_t start;     /* of the data in the file */
+  uint64_t bytes;     /* of data */
   lac_entry *entries;
   int64_t count;
   lac_text_pair *pairs; /* borrowed from header */
@@ -90,6 +91,10 @@ size_t lac_tensor_bytes(const lac_tensor *tensor) {
 
 static lac_status read_at(lac_context *context, const lac_tensors *tensors, uint64_t offset, void *out, size_t bytes) {
   char *at = out;
+  if (tensors->memory) {
+    memcpy(out, tensors->memory + offset, bytes); /* what is asked for has been checked against the size */
+    return LAC_OK;
+  }
   while (bytes) {
     ssize_t got = pread(tensors->descriptor, at, bytes, (off_t)offset);
     if (got < 0 && errno == EINTR) {
@@ -317,14 +322,17 @@ static lac_status open_file(lac_context *context, lac_tensors *tensors) {
   return load_header(context, tensors, (uint64_t)about.st_size);
 }
 
-lac_status lac_tensors_open(lac_context *context, const char *path, lac_tensors **tensors) {
+/* Opens the file, or the memory when that is not NULL. */
+static lac_status open_either(lac_context *context, const char *path, const void *memory, size_t size,
+                              lac_tensors **tensors) {
   *tensors = NULL;
   lac_tensors *made;
   LAC_TRY(LAC_NEW(context, 1, &made));
   made->descriptor = -1;
+  made->memory = memory;
   lac_status status = lac_copy_text(context, path, &made->path);
   if (!status) {
-    status = open_file(context, made);
+    status = memory ? load_header(context, made, size) : open_file(context, made);
   }
   if (status) {
     lac_tensors_close(&made);
@@ -332,6 +340,15 @@ lac_status lac_tensors_open(lac_context *context, const char *path, lac_tensors 
   }
   *tensors = made;
   return LAC_OK;
+}
+
+lac_status lac_tensors_open(lac_context *context, const char *path, lac_tensors **tensors) {
+  return open_either(context, path, NULL, 0, tensors);
+}
+
+lac_status lac_tensors_open_memory(lac_context *context, const char *name, const void *bytes, size_t size,
+                                   lac_tensors **tensors) {
+  return open_either(context, name, bytes, size, tensors);
 }
 
 void lac_tensors_close(lac_tensors **tensors) {
