@@ -149,7 +149,7 @@ static lac_status encode_all(lac_context *context, lac_encode *work, int64_t thr
   return lac_parallel(context, threads, chunks, encode_chunk, work);
 }
 
-lac_status lac_check_columns(lac_context *context, const lac_hash *model, const lac_dataset *dataset) {
+lac_status lac_hash_check_columns(lac_context *context, const lac_hash *model, const lac_dataset *dataset) {
   return lac_dataset_columns(dataset) == model->columns
              ? LAC_OK
              : lac_fail(context, LAC_E_INPUT, "%s: found %" PRId64 " columns, expected %" PRId64 " as the model has",
@@ -158,7 +158,7 @@ lac_status lac_check_columns(lac_context *context, const lac_hash *model, const 
 
 lac_status lac_hash_encode(lac_context *context, const lac_hash *model, const lac_dataset *dataset, int64_t first,
                            int64_t count, int64_t threads, uint8_t *codes) {
-  LAC_TRY(lac_check_columns(context, model, dataset));
+  LAC_TRY(lac_hash_check_columns(context, model, dataset));
   if (first < 0 || count < 0 || first > lac_dataset_rows(dataset) - count) {
     return lac_fail(context, LAC_E_USAGE,
                     "%s: found a request for %" PRId64 " rows from %" PRId64 ", expected them within 0 to %" PRId64,

@@ -99,7 +99,7 @@ static lac_status sum_errors(lac_context *context, lac_error *work, int64_t thre
 
 lac_status lac_hash_error(lac_context *context, const lac_hash *model, const lac_dataset *dataset, const uint8_t *codes,
                           int64_t threads, double *error) {
-  LAC_TRY(lac_check_columns(context, model, dataset));
+  LAC_TRY(lac_hash_check_columns(context, model, dataset));
   lac_error work = {.model = model, .dataset = dataset, .codes = codes};
   int64_t rows = lac_dataset_rows(dataset), chunks = (rows + ROWS * PRODUCTS - 1) / (ROWS * PRODUCTS);
   threads = threads < 1 ? 1 : threads > chunks ? chunks : threads;

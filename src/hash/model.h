@@ -44,7 +44,7 @@ int64_t lac_rbf_scratch(const lac_rbf *rbf);
 void lac_rbf_features(const lac_rbf *rbf, const float *x, int64_t n, float *scratch, uint8_t *out);
 
 /* Whether a dataset has the model's columns. Errors: INPUT. */
-LAC_MUST_USE lac_status lac_check_columns(lac_context *context, const lac_hash *model, const lac_dataset *dataset);
+LAC_MUST_USE lac_status lac_hash_check_columns(lac_context *context, const lac_hash *model, const lac_dataset *dataset);
 
 /* Whether x (count, D), read from `dataset` at row `first`, is finite. Errors: INPUT naming row and column. */
 LAC_MUST_USE lac_status lac_check_finite(lac_context *context, const lac_dataset *dataset, int64_t first,
