@@ -84,62 +84,38 @@ typedef struct lac_mac_problem {
 } lac_mac_problem;
 
 typedef struct lac_mac_options {
-  int64_t iterations; /* most values of mu that are tried */
-  double mu;          /* mu_0 > 0 */
-  double mu_factor;   /* a > 1: mu_i = mu_0 a^i */
-  int64_t epochs;     /* e: passes over all data in a W step */
-  bool local_epochs;  /* all e passes in one visit */
-  int64_t batch;      /* most submodels trained together; 0: ceil(M / P) */
-  int64_t undo_limit; /* stop after this many undone steps in a row */
-  int64_t seed;       /* keys the ring's order */
+  int64_t iterations;    /* most values of mu that are tried */
+  double mu;             /* mu_0 > 0 */
+  double mu_factor;      /* a > 1: mu_i = mu_0 a^i */
+  int64_t epochs;        /* e: passes over all data in a W step */
+  bool local_epochs;     /* all e passes in one visit */
+  int64_t batch;         /* most submodels trained together; 0: ceil(M / P) */
+  int64_t undo_limit;    /* stop after this many undone steps in a row */
+  double undo_tolerance; /* a step is undone when the measure is below (1 - this) times the best so far */
+  int64_t seed;          /* keys the ring's order */
 } lac_mac_options;
 
-/* Rows for the options above, for a module's own table: the destination struct has a member `member` of type
+/* Rows for the options above, for a module's own table: the destination struct has a member `part` of type
  * lac_mac_options. */
-#define LAC_MAC_OPTIONS(type, member)                                                                                 \
-  {.key = "iterations",                                                                                               \
-   .type = LAC_OPTION_INT,                                                                                            \
-   .offset = offsetof(type, member.iterations),                                                                       \
-   .low = 0,                                                                                                          \
-   .high = 1000,                                                                                                      \
-   .fallback = "12",                                                                                                  \
-   .help = "most values of mu that are tried"},                                                                       \
-      {.key = "mu",                                                                                                   \
-       .type = LAC_OPTION_REAL,                                                                                       \
-       .offset = offsetof(type, member.mu),                                                                           \
-       .low = 1e-12,                                                                                                  \
-       .high = 1e12,                                                                                                  \
-       .fallback = "0.05",                                                                                            \
-       .help = "first value of the penalty weight mu, for data scaled to [0, 1]"},                                    \
-      {.key = "mu-factor",                                                                                            \
-       .type = LAC_OPTION_REAL,                                                                                       \
-       .offset = offsetof(type, member.mu_factor),                                                                    \
-       .low = 1.0001,                                                                                                 \
-       .high = 1e6,                                                                                                   \
-       .fallback = "2",                                                                                               \
-       .help = "factor from one mu to the next"},                                                                     \
-      {.key = "epochs",                                                                                               \
-       .type = LAC_OPTION_INT,                                                                                        \
-       .offset = offsetof(type, member.epochs),                                                                       \
-       .low = 1,                                                                                                      \
-       .high = 1000,                                                                                                  \
-       .fallback = "1",                                                                                               \
-       .help = "passes of every submodel over all data in a W step"},                                                 \
-      {.key = "local-epochs",                                                                                         \
-       .type = LAC_OPTION_FLAG,                                                                                       \
-       .offset = offsetof(type, member.local_epochs),                                                                 \
-       .help = "make all passes of a W step in one visit to each worker: fewer messages, less shuffling"},            \
-      {.key = "batch",                                                                                                \
-       .type = LAC_OPTION_INT,                                                                                        \
-       .offset = offsetof(type, member.batch),                                                                        \
-       .low = 0,                                                                                                      \
-       .high = 1e6,                                                                                                   \
-       .fallback = "0",                                                                                               \
-       .help = "most submodels that a worker trains together; 0 is submodels / workers, rounded up"},                 \
-  {                                                                                                                   \
-    .key = "undo-limit", .type = LAC_OPTION_INT, .offset = offsetof(type, member.undo_limit), .low = 1, .high = 1000, \
-    .fallback = "3", .help = "stop after this many steps in a row that lowered the validation measure"                \
-  }
+/* clang-format off */
+#define LAC_MAC_OPTIONS(struct_type, part) \
+  {.key = "iterations", .type = LAC_OPTION_INT, .offset = offsetof(struct_type, part.iterations), .low = 0, .high = 1000, .fallback = "10", \
+   .help = "most values of mu that are tried"}, \
+  {.key = "mu", .type = LAC_OPTION_REAL, .offset = offsetof(struct_type, part.mu), .low = 1e-12, .high = 1e12, .fallback = "0.1", \
+   .help = "first value of the penalty weight mu, for data scaled to [0, 1]"}, \
+  {.key = "mu-factor", .type = LAC_OPTION_REAL, .offset = offsetof(struct_type, part.mu_factor), .low = 1.0001, .high = 1e6, .fallback = "1.8", \
+   .help = "factor from one mu to the next"}, \
+  {.key = "epochs", .type = LAC_OPTION_INT, .offset = offsetof(struct_type, part.epochs), .low = 1, .high = 1000, .fallback = "1", \
+   .help = "passes of every submodel over all data in a W step"}, \
+  {.key = "local-epochs", .type = LAC_OPTION_FLAG, .offset = offsetof(struct_type, part.local_epochs), \
+   .help = "make all passes of a W step in one visit to each worker: fewer messages, less shuffling"}, \
+  {.key = "batch", .type = LAC_OPTION_INT, .offset = offsetof(struct_type, part.batch), .low = 0, .high = 1e6, .fallback = "0", \
+   .help = "most submodels that a worker trains together; 0 is submodels / workers, rounded up"}, \
+  {.key = "undo-limit", .type = LAC_OPTION_INT, .offset = offsetof(struct_type, part.undo_limit), .low = 1, .high = 1000, .fallback = "3", \
+   .help = "stop after this many undone steps in a row"}, \
+  {.key = "undo-tolerance", .type = LAC_OPTION_REAL, .offset = offsetof(struct_type, part.undo_tolerance), .low = 0, .high = 1, .fallback = "0.02", \
+   .help = "undo a step when the validation measure is below 1 minus this times the best so far"}
+/* clang-format on */
 
 /* What an iteration did, as given to the callback on every worker. */
 typedef struct lac_mac_report {

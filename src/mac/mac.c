@@ -19,6 +19,7 @@ typedef struct lac_mac {
   double *values;        /* (count, 2) */
   int64_t *whole_values; /* (count, 2) */
   int64_t undone;        /* steps in a row */
+  double best;           /* validation measure of an accepted state, the largest so far; NaN without one */
 } lac_mac;
 
 int64_t lac_mac_messages(int64_t submodels, int64_t workers, int64_t epochs, bool local_epochs) {
@@ -153,7 +154,7 @@ static lac_status validate(lac_mac *mac, double *score) {
 /* Keeps the step unless its measure fell. */
 static lac_status judge(lac_mac *mac, lac_mac_report *report) {
   LAC_TRY(validate(mac, &report->score));
-  report->accepted = !(report->score < mac->result->score);
+  report->accepted = !(report->score < mac->best * (1 - mac->options->undo_tolerance));
   if (!report->accepted) {
     mac->undone++;
     return each_shard(mac, mac->problem->restore);
@@ -161,6 +162,7 @@ static lac_status judge(lac_mac *mac, lac_mac_report *report) {
   LAC_TRY(each_shard(mac, mac->problem->save));
   mac->undone = 0;
   mac->result->score = report->score;
+  mac->best = report->score > mac->best ? report->score : mac->best;
   mac->result->converged = report->disagreements == 0;
   return LAC_OK;
 }
@@ -178,6 +180,7 @@ static lac_status iterate(lac_mac *mac, lac_mac_report *report) {
 static lac_status loop(lac_mac *mac, lac_mac_report_fn report_fn, void *user) {
   double mu = mac->options->mu;
   LAC_TRY(validate(mac, &mac->result->score));
+  mac->best = mac->result->score;
   for (int64_t i = 1; i <= mac->options->iterations && isfinite(mu); i++) {
     lac_mac_report report = {.iteration = i, .mu = mu};
     LAC_TRY(iterate(mac, &report));

@@ -33,6 +33,10 @@ void lac_dgemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t
               (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
 }
 
+void lac_ssyrk(int64_t n, int64_t k, const float *a, int64_t lda, float *c) {
+  cblas_ssyrk(CblasRowMajor, CblasUpper, CblasTrans, (blasint)n, (blasint)k, 1, a, (blasint)lda, 0, c, (blasint)n);
+}
+
 static void fix_sign(int64_t n, double *vector) {
   int64_t largest = 0;
   for (int64_t i = 1; i < n; i++) {

@@ -15,6 +15,9 @@ void lac_sgemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t
 void lac_dgemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha, const double *a,
                int64_t lda, const double *b, int64_t ldb, double beta, double *c, int64_t ldc);
 
+/* Upper triangle of c (n, n) = a' a for a (k, n) with rows lda apart. */
+void lac_ssyrk(int64_t n, int64_t k, const float *a, int64_t lda, float *c);
+
 /* Eigenvalues in falling order and eigenvectors of the `count` largest of a symmetric matrix a (n, n), destroyed.
  * vectors (count, n), a vector a row, its largest entry by magnitude made positive. Errors: NUMERICAL, MEMORY. */
 LAC_MUST_USE lac_status lac_symmetric_eigen(lac_context *context, int64_t n, double *a, int64_t count, double *values,

@@ -1,0 +1,38 @@
+/* What a run of training would take, from options and sizes alone. */
+#include "base/memory.h"
+#include "hash/trainer.h"
+
+/* Bytes per point that a shard keeps beside the mapped data: codes Z, the kept ones, the summed ones, and RBF features.
+ */
+static int64_t bytes_per_point(const lac_hash_options *options) {
+  int64_t words = (options->bits + 63) / 64, copies = options->method == LAC_HASH_BA ? 3 : 2;
+  return copies * words * 8 + (options->encoder == LAC_ENCODER_RBF ? options->centres : 0);
+}
+
+lac_status lac_hash_train_estimate(lac_context *context, const lac_hash_options *options, int64_t points,
+                                   int64_t columns, lac_type type, int workers, lac_hash_estimate *estimate) {
+  (void)type; /* values that are not bytes are converted block by block */
+  *estimate = (lac_hash_estimate){0};
+  LAC_TRY(lac_hash_options_check(context, options, columns));
+  int64_t bits = options->bits, features = options->encoder == LAC_ENCODER_RBF ? options->centres : columns;
+  int64_t sample = lac_start_rows(options, features), all = points * workers;
+  sample = sample < all ? (sample + workers - 1) / workers : points;
+  lac_training common = {.options = options, .bits = bits, .columns = columns, .features = features};
+  lac_trainer trainer = {.common = &common};
+  if (options->method == LAC_HASH_BA) {
+    int64_t total = 0;
+    estimate->submodels = 2 * bits;
+    for (int64_t m = 0; m < estimate->submodels; m++) {
+      int64_t size = (int64_t)lac_w_bytes(&trainer, m) + LAC_MAC_ENVELOPE;
+      total += size;
+      estimate->submodel_bytes = size > estimate->submodel_bytes ? size : estimate->submodel_bytes;
+    }
+    estimate->messages = lac_mac_messages(estimate->submodels, workers, options->mac.epochs, options->mac.local_epochs);
+    estimate->bytes = estimate->messages / estimate->submodels * total;
+  }
+  int64_t sums = (bits + 1) * (bits + 1 + columns) * 8;
+  int64_t runs = (points + 65535) / 65536;
+  estimate->memory = points * bytes_per_point(options) + sample * features * 4 + 3 * features * features * 8 +
+                     (4 + runs) * sums + 3 * (2 * bits + 1) * columns * 4;
+  return LAC_OK;
+}

@@ -1,0 +1,27 @@
+#include <string.h>
+
+#include "base/memory.h"
+#include "hash/trainer.h"
+
+lac_status lac_rows_read(lac_context *context, const lac_rows *rows, int64_t first, int64_t count, float *out) {
+  int64_t columns = rows->columns, padded = rows->padded;
+  if (rows->bytes) {
+    for (int64_t i = 0; i < count; i++) {
+      float *row = out + i * padded;
+      rows->kernels->expand(columns, rows->bytes + (size_t)(first + i) * rows->stride, rows->scale, rows->shift, row);
+      memset(row + columns, 0, (size_t)(padded - columns) * sizeof *row);
+    }
+    return LAC_OK;
+  }
+  LAC_TRY(lac_dataset_read_f32(context, rows->data, first, count, out));
+  /* The rows came tightly packed: spread them from the last to the first, scaling on the way. */
+  for (int64_t i = count - 1; i >= 0; i--) {
+    memmove(out + i * padded, out + i * columns, (size_t)columns * sizeof *out);
+    float *row = out + i * padded;
+    for (int64_t j = 0; j < columns; j++) {
+      row[j] = rows->scale * row[j] + rows->shift[j];
+    }
+    memset(row + columns, 0, (size_t)(padded - columns) * sizeof *row);
+  }
+  return LAC_OK;
+}

@@ -1,0 +1,17 @@
+/* Samples of a shard's rows: one row from each of `count` strata of equal size, so that no row comes twice, the rows
+ * come in order, and a sorted file is sampled evenly. */
+#ifndef LACONIC_HASH_SAMPLE_H
+#define LACONIC_HASH_SAMPLE_H
+
+#include "hash/trainer.h"
+
+typedef enum lac_sample { LAC_SAMPLE_START, LAC_SAMPLE_VALIDATION, LAC_SAMPLE_CENTRES } lac_sample;
+
+/* rows (count) = row numbers of the sample, count <= of. Keyed by (seed, purpose, shard). */
+void lac_sample_rows(int64_t seed, lac_sample purpose, int64_t shard, int64_t of, int64_t count, int64_t *rows);
+
+/* out (count, padded) = the rows with these numbers. */
+LAC_MUST_USE lac_status lac_rows_gather(lac_context *context, const lac_rows *source, const int64_t *rows,
+                                        int64_t count, float *out);
+
+#endif

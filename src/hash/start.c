@@ -1,0 +1,284 @@
+#include "hash/start.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/profile.h"
+#include "base/random.h"
+#include "hash/sample.h"
+#include "math/blas.h"
+
+enum { LAC_ITQ_ROUNDS = 50, LAC_MOMENT_ROWS = 512 };
+
+lac_status lac_team_share(const lac_team *team, void *data, size_t bytes) {
+  return team->world ? lac_world_broadcast(team->world, 0, data, bytes) : LAC_OK;
+}
+
+lac_status lac_start_sample_create(lac_context *context, const lac_team *team, const lac_rows *const *rows,
+                                   int64_t seed, int64_t total, lac_start_sample *sample) {
+  int64_t *counts = NULL, all = 0;
+  lac_status status = LAC_OK;
+  *sample = (lac_start_sample){0};
+  LAC_TRY_GOTO(status, LAC_NEW(context, team->count, &counts), done);
+  LAC_TRY_GOTO(status, LAC_NEW(context, team->count, &sample->counts), done);
+  LAC_TRY_GOTO(status, LAC_NEW(context, team->count, &sample->rows), done);
+  for (int shard = 0; shard < team->count; shard++) {
+    counts[shard] = rows[shard]->count;
+  }
+  LAC_TRY_GOTO(status, lac_team_sum_i64(context, team, counts, 1, &all), done);
+  for (int shard = 0; shard < team->count; shard++) {
+    int64_t size = rows[shard]->count;
+    int64_t count = (int64_t)ceil((double)size * (double)total / (double)all);
+    count = count < size ? count : size;
+    counts[shard] = count;
+    sample->counts[shard] = count;
+    int64_t *numbers;
+    LAC_TRY_GOTO(status, LAC_NEW(context, count * rows[shard]->padded, &sample->rows[shard]), done);
+    LAC_TRY_GOTO(status, LAC_NEW(context, count, &numbers), done);
+    lac_sample_rows(seed, LAC_SAMPLE_START, team->first + shard, size, count, numbers);
+    status = lac_rows_gather(context, rows[shard], numbers, count, sample->rows[shard]);
+    lac_free(numbers);
+    LAC_TRY_GOTO(status, status, done);
+  }
+  status = lac_team_sum_i64(context, team, counts, 1, &sample->total);
+done:
+  lac_free(counts);
+  return status;
+}
+
+void lac_start_sample_clear(const lac_team *team, lac_start_sample *sample) {
+  for (int shard = 0; sample->rows && shard < team->count; shard++) {
+    lac_free(sample->rows[shard]);
+  }
+  lac_free(sample->rows);
+  lac_free(sample->counts);
+  *sample = (lac_start_sample){0};
+}
+
+/* moments (D, D) += rows' rows, upper triangle, summed in blocks so that single precision does not lose much. */
+static lac_status add_moments(lac_context *context, const float *rows, int64_t count, int64_t columns, int64_t padded,
+                              double *moments) {
+  float *block;
+  LAC_TRY(LAC_NEW(context, columns * columns, &block));
+  for (int64_t first = 0; first < count; first += LAC_MOMENT_ROWS) {
+    int64_t n = count - first < LAC_MOMENT_ROWS ? count - first : LAC_MOMENT_ROWS;
+    lac_ssyrk(columns, n, rows + first * padded, padded, block);
+    for (int64_t i = 0; i < columns; i++) {
+      for (int64_t j = i; j < columns; j++) {
+        moments[i * columns + j] += (double)block[i * columns + j];
+      }
+    }
+  }
+  lac_free(block);
+  return LAC_OK;
+}
+
+lac_status lac_start_pca(lac_context *context, const lac_team *team, const lac_start_sample *sample, int64_t columns,
+                         int64_t count, double *values, float *vectors, double *trace) {
+  int64_t padded = lac_padded(columns);
+  double start = lac_seconds(), *moments = NULL, *sum = NULL, *found = NULL;
+  lac_status status = LAC_OK;
+  LAC_TRY_GOTO(status, LAC_NEW(context, team->count * columns * columns, &moments), done);
+  LAC_TRY_GOTO(status, LAC_NEW(context, columns * columns, &sum), done);
+  LAC_TRY_GOTO(status, LAC_NEW(context, count * columns, &found), done);
+  for (int shard = 0; shard < team->count; shard++) {
+    LAC_TRY_GOTO(status,
+                 add_moments(context, sample->rows[shard], sample->counts[shard], columns, padded,
+                             moments + shard * columns * columns),
+                 done);
+  }
+  LAC_TRY_GOTO(status, lac_team_sum_f64(context, team, moments, columns * columns, sum), done);
+  *trace = 0;
+  for (int64_t i = 0; i < columns; i++) {
+    for (int64_t j = i; j < columns; j++) {
+      sum[i * columns + j] /= (double)sample->total;
+      sum[j * columns + i] = sum[i * columns + j];
+    }
+    *trace += sum[i * columns + i];
+  }
+  if (team->first == 0) {
+    status = lac_symmetric_eigen(context, columns, sum, count, values, found);
+  }
+  if (team->world) {
+    status = lac_world_agree(team->world, status);
+  }
+  LAC_TRY_GOTO(status, status, done);
+  LAC_TRY_GOTO(status, lac_team_share(team, values, (size_t)count * sizeof *values), done);
+  LAC_TRY_GOTO(status, lac_team_share(team, found, (size_t)(count * columns) * sizeof *found), done);
+  for (int64_t i = 0; i < count; i++) {
+    for (int64_t c = 0; c < columns; c++) {
+      vectors[i * padded + c] = (float)found[i * columns + c];
+    }
+  }
+  lac_profile_add(context, "pca", lac_seconds() - start, 0, 0, 0);
+done:
+  lac_free(moments);
+  lac_free(sum);
+  lac_free(found);
+  return status;
+}
+
+/* A random rotation: Q of a matrix of normal numbers. */
+static lac_status random_rotation(lac_context *context, int64_t bits, int64_t seed, double *rotation) {
+  double *r;
+  LAC_TRY(LAC_NEW(context, bits * bits, &r));
+  lac_random stream = lac_random_stream(seed, LAC_RANDOM_INIT, 0, 0);
+  for (int64_t i = 0; i < bits * bits; i++) {
+    rotation[i] = lac_random_normal(&stream);
+  }
+  lac_status status = lac_qr(context, bits, bits, rotation, r);
+  lac_free(r);
+  return status;
+}
+
+/* products (L, L) += B' V with B = sign(V R) over the rows of one shard; v (count, L). */
+static void add_signs(const float *v, int64_t count, int64_t bits, const float *rotation, float *turned,
+                      double *products, float *block) {
+  for (int64_t first = 0; first < count; first += LAC_MOMENT_ROWS) {
+    int64_t n = count - first < LAC_MOMENT_ROWS ? count - first : LAC_MOMENT_ROWS;
+    const float *rows = v + first * bits;
+    lac_sgemm(false, false, n, bits, bits, 1, rows, bits, rotation, bits, 0, turned, bits);
+    for (int64_t i = 0; i < n * bits; i++) {
+      turned[i] = turned[i] >= 0 ? 1 : -1;
+    }
+    lac_sgemm(true, false, bits, bits, n, 1, turned, bits, rows, bits, 0, block, bits);
+    for (int64_t i = 0; i < bits * bits; i++) {
+      products[i] += (double)block[i];
+    }
+  }
+}
+
+typedef struct lac_itq {
+  double *rotation, *products, *sum, *left, *right, *singular;
+  float *single, *turned, *block;
+  float **v; /* by shard here */
+} lac_itq;
+
+static lac_status itq_create(lac_context *context, const lac_team *team, int64_t bits, lac_itq *itq) {
+  int64_t square = bits * bits;
+  LAC_TRY(LAC_NEW(context, square, &itq->rotation));
+  LAC_TRY(LAC_NEW(context, team->count * square, &itq->products));
+  LAC_TRY(LAC_NEW(context, square, &itq->sum));
+  LAC_TRY(LAC_NEW(context, square, &itq->left));
+  LAC_TRY(LAC_NEW(context, square, &itq->right));
+  LAC_TRY(LAC_NEW(context, bits, &itq->singular));
+  LAC_TRY(LAC_NEW(context, square, &itq->single));
+  LAC_TRY(LAC_NEW(context, LAC_MOMENT_ROWS * bits, &itq->turned));
+  LAC_TRY(LAC_NEW(context, square, &itq->block));
+  return LAC_NEW(context, team->count, &itq->v);
+}
+
+static void itq_clear(const lac_team *team, lac_itq *itq) {
+  lac_free(itq->rotation);
+  lac_free(itq->products);
+  lac_free(itq->sum);
+  lac_free(itq->left);
+  lac_free(itq->right);
+  lac_free(itq->singular);
+  lac_free(itq->single);
+  lac_free(itq->turned);
+  lac_free(itq->block);
+  for (int shard = 0; itq->v && shard < team->count; shard++) {
+    lac_free(itq->v[shard]);
+  }
+  lac_free(itq->v);
+}
+
+static lac_status itq_round(lac_context *context, const lac_team *team, const lac_start_sample *sample, int64_t bits,
+                            lac_itq *itq) {
+  int64_t square = bits * bits;
+  for (int64_t i = 0; i < square; i++) {
+    itq->single[i] = (float)itq->rotation[i];
+  }
+  memset(itq->products, 0, (size_t)(team->count * square) * sizeof *itq->products);
+  for (int shard = 0; shard < team->count; shard++) {
+    add_signs(itq->v[shard], sample->counts[shard], bits, itq->single, itq->turned, itq->products + shard * square,
+              itq->block);
+  }
+  LAC_TRY(lac_team_sum_f64(context, team, itq->products, square, itq->sum));
+  lac_status status = LAC_OK;
+  if (team->first == 0) {
+    status = lac_svd(context, bits, itq->sum, itq->singular, itq->left, itq->right);
+    /* B'V = S W T': the rotation that turns V towards B is R = T S'. */
+    lac_dgemm(true, true, bits, bits, bits, 1, itq->right, bits, itq->left, bits, 0, itq->rotation, bits);
+  }
+  if (team->world) {
+    status = lac_world_agree(team->world, status);
+  }
+  LAC_TRY(status);
+  return lac_team_share(team, itq->rotation, (size_t)square * sizeof *itq->rotation);
+}
+
+lac_status lac_start_itq(lac_context *context, const lac_team *team, const lac_start_sample *sample, int64_t padded,
+                         int64_t bits, int64_t seed, float *weight) {
+  double start = lac_seconds();
+  lac_itq itq = {0};
+  float *turned = NULL;
+  lac_status status = LAC_OK;
+  LAC_TRY_GOTO(status, itq_create(context, team, bits, &itq), done);
+  LAC_TRY_GOTO(status, LAC_NEW(context, bits * padded, &turned), done);
+  for (int shard = 0; shard < team->count; shard++) {
+    LAC_TRY_GOTO(status, LAC_NEW(context, sample->counts[shard] * bits, &itq.v[shard]), done);
+    lac_sgemm(false, true, sample->counts[shard], bits, padded, 1, sample->rows[shard], padded, weight, padded, 0,
+              itq.v[shard], bits);
+  }
+  LAC_TRY_GOTO(status, random_rotation(context, bits, seed, itq.rotation), done);
+  LAC_TRY_GOTO(status, lac_team_share(team, itq.rotation, (size_t)(bits * bits) * sizeof *itq.rotation), done);
+  for (int round = 0; round < LAC_ITQ_ROUNDS; round++) {
+    LAC_TRY_GOTO(status, itq_round(context, team, sample, bits, &itq), done);
+  }
+  for (int64_t i = 0; i < bits * bits; i++) {
+    itq.single[i] = (float)itq.rotation[i];
+  }
+  lac_sgemm(true, false, bits, padded, bits, 1, itq.single, bits, weight, padded, 0, turned, padded);
+  memcpy(weight, turned, (size_t)(bits * padded) * sizeof *weight);
+  lac_profile_add(context, "itq", lac_seconds() - start, 0, 0, 0);
+done:
+  lac_free(turned);
+  itq_clear(team, &itq);
+  return status;
+}
+
+void lac_start_random(int64_t columns, int64_t bits, int64_t seed, float *weight) {
+  int64_t padded = lac_padded(columns);
+  lac_random stream = lac_random_stream(seed, LAC_RANDOM_INIT, 1, 0);
+  for (int64_t l = 0; l < bits; l++) {
+    for (int64_t c = 0; c < columns; c++) {
+      weight[l * padded + c] = (float)lac_random_normal(&stream);
+    }
+  }
+}
+
+lac_status lac_start_scale(lac_context *context, const lac_team *team, const lac_start_sample *sample, int64_t padded,
+                           int64_t bits, float *weight) {
+  double *sums = NULL, *total = NULL;
+  float *margin = NULL;
+  lac_status status = LAC_OK;
+  LAC_TRY_GOTO(status, LAC_NEW(context, team->count * bits, &sums), done);
+  LAC_TRY_GOTO(status, LAC_NEW(context, bits, &total), done);
+  LAC_TRY_GOTO(status, LAC_NEW(context, LAC_MOMENT_ROWS * bits, &margin), done);
+  for (int shard = 0; shard < team->count; shard++) {
+    for (int64_t first = 0; first < sample->counts[shard]; first += LAC_MOMENT_ROWS) {
+      int64_t n = sample->counts[shard] - first;
+      n = n < LAC_MOMENT_ROWS ? n : LAC_MOMENT_ROWS;
+      lac_sgemm(false, true, n, bits, padded, 1, sample->rows[shard] + first * padded, padded, weight, padded, 0,
+                margin, bits);
+      for (int64_t i = 0; i < n * bits; i++) {
+        sums[shard * bits + i % bits] += fabs((double)margin[i]);
+      }
+    }
+  }
+  LAC_TRY_GOTO(status, lac_team_sum_f64(context, team, sums, bits, total), done);
+  for (int64_t l = 0; l < bits; l++) {
+    float factor = total[l] > 0 ? (float)((double)sample->total / total[l]) : 1;
+    for (int64_t c = 0; c < padded; c++) {
+      weight[l * padded + c] *= factor;
+    }
+  }
+done:
+  lac_free(sums);
+  lac_free(total);
+  lac_free(margin);
+  return status;
+}

@@ -1,0 +1,130 @@
+/* One worker's side of training a hash model: its shard of the data, the coordinates Z, its copy of the model, and the
+ * operations that the MAC engine calls. All vectors are in *training units*: x' = scale x + shift, scaled to [0, 1] by
+ * one global range and centred, so that mu means the same for every data set.
+ *
+ * Files: rows.c reads blocks, start.c makes the first model, wstep.c trains encoders and gathers the decoder's sums,
+ * zstep.c and enumerate.c optimise the coordinates, validate.c measures precision, train.c puts it together. */
+#ifndef LACONIC_HASH_TRAINER_H
+#define LACONIC_HASH_TRAINER_H
+
+#include "hash/model.h"
+#include "laconic/mac.h"
+#include "math/linear.h"
+
+enum {
+  LAC_BLOCK = 128,     /* rows that are worked on together; a multiple of LAC_CHUNK */
+  LAC_CHUNK = 16,      /* adjacent rows that stay together when the order of the data is redrawn */
+  LAC_EXACT_BITS = 16, /* up to here the Z step is exact */
+};
+
+/* A view of rows as centred, scaled floats. */
+typedef struct lac_rows {
+  const lac_dataset *data;
+  const uint8_t *bytes; /* NULL unless the rows are bytes in memory */
+  size_t stride;
+  int64_t count, columns, padded; /* padded: columns rounded up to LAC_LANES */
+  float scale;
+  const float *shift; /* (padded), zero in the padding */
+  const lac_linear_kernels *kernels;
+} lac_rows;
+
+/* out (count, padded) = rows [first, first + count), the padding zero. */
+LAC_MUST_USE lac_status lac_rows_read(lac_context *context, const lac_rows *rows, int64_t first, int64_t count,
+                                      float *out);
+
+/* A preconditioner for gradients: P = I - E^T diag(1 - floor / lambda) E for the largest eigenvalues lambda of the
+ * inputs' covariance. It shrinks the few directions of large variance to the variance of the first one left out. */
+typedef struct lac_preconditioner {
+  int64_t rank;
+  const float *vectors; /* (rank, padded features) */
+  const float *factors; /* (rank): 1 - floor / lambda */
+  double floor, trace;  /* largest eigenvalue and trace of the covariance after preconditioning */
+} lac_preconditioner;
+
+/* What does not differ between shards; borrowed by every trainer of the process. */
+typedef struct lac_training {
+  const lac_hash_options *options;
+  lac_team team;
+  int64_t bits, words; /* L, and ceil(L / 64): words of a packed code */
+  int64_t columns, features;
+  double variance; /* total variance per point in training units */
+  lac_preconditioner precondition;
+} lac_training;
+
+/* The model in training units: one piece of memory, so that encoder and decoder weights of equal width are one matrix.
+ */
+typedef struct lac_parameters {
+  float *weight;  /* (L, padded features); owns the memory of all three */
+  float *decoder; /* (L + 1, padded columns): row l is what bit l adds, the last row is the offset; follows weight */
+  float *bias;    /* (L) */
+} lac_parameters;
+
+typedef struct lac_trainer {
+  const lac_training *common;
+  int64_t number; /* of the shard */
+  lac_rows x;     /* decoder targets */
+  lac_rows input; /* encoder inputs: x itself, or RBF features as bytes */
+  lac_parameters model, kept;
+  uint64_t *codes, *kept_codes; /* Z (rows, words) */
+  uint64_t *summed;             /* (rows, words): the codes that local holds the sums of, once summed_before */
+  double *local, *sums;         /* (L + 1, L + 1 + columns): [Z 1]^T [Z 1 X] of this shard, and of all */
+  double square;                /* sum of |x|^2 over the shard, once summed_before */
+  bool summed_before;
+  int64_t *order; /* chunks in the order of this iteration */
+  int64_t chunks;
+  int relaxed_starts; /* Z steps that still make a relaxed start */
+  struct lac_validation *validation;
+} lac_trainer;
+
+/* What options and the number of columns must satisfy together. Errors: USAGE, INPUT. */
+LAC_MUST_USE lac_status lac_hash_options_check(lac_context *context, const lac_hash_options *options, int64_t columns);
+
+/* Rows, over all shards, that the start is found from, for inputs of that many columns. */
+int64_t lac_start_rows(const lac_hash_options *options, int64_t columns);
+
+/* Allocates a shard's parts that the model and the rows do not own. x and input are set already. */
+LAC_MUST_USE lac_status lac_trainer_create(lac_context *context, const lac_training *common, int64_t number,
+                                           lac_trainer *trainer);
+void lac_trainer_clear(lac_trainer *trainer);
+
+/* The problem for lac_mac_run: M = 2 L submodels. Submodel l < L is encoder l: weights and bias, trained by stochastic
+ * gradient descent. Submodel L + g is group g of the decoder: a share of the columns of [Z 1]^T [Z 1 X], summed on its
+ * first lap. */
+lac_mac_problem lac_hash_problem(int64_t bits, bool validate);
+
+/* Columns [first, last) of [Z 1 X] whose sums travel with decoder group g of L. */
+void lac_decoder_group(const lac_training *common, int64_t g, int64_t *first, int64_t *last);
+
+/* Brings the shard's own sums up to date with its codes. */
+LAC_MUST_USE lac_status lac_sums_update(lac_context *context, lac_trainer *trainer);
+
+/* The least-squares decoder from the sums over all shards, into decoder (L + 1, padded columns); *explained is what it
+ * takes off the sum of |x|^2. A bit that is the same at all points gets the smallest weights that fit. */
+LAC_MUST_USE lac_status lac_decoder_solve(lac_context *context, const lac_training *common, const double *sums,
+                                          float *decoder, double *explained);
+
+/* Codes of the shard's rows under the current encoder, h(x): codes (rows, words). */
+LAC_MUST_USE lac_status lac_trainer_encode(lac_context *context, lac_trainer *trainer, uint64_t *codes);
+
+/* MAC operations, by file; see lac_mac_problem. `shard` is a lac_trainer. */
+size_t lac_w_bytes(const void *shard, int64_t m);
+LAC_MUST_USE lac_status lac_w_begin(void *shard, lac_context *context, int64_t iteration);
+LAC_MUST_USE lac_status lac_w_pack(void *shard, lac_context *context, int64_t m, void *state);
+LAC_MUST_USE lac_status lac_w_train(void *shard, lac_context *context, int64_t count, const int64_t *ids,
+                                    const int64_t *visits, int64_t passes, void *const *states);
+LAC_MUST_USE lac_status lac_w_unpack(void *shard, lac_context *context, int64_t m, const void *state);
+LAC_MUST_USE lac_status lac_w_end(void *shard, lac_context *context);
+LAC_MUST_USE lac_status lac_z_step(void *shard, lac_context *context, double mu, lac_mac_sums *sums);
+LAC_MUST_USE lac_status lac_validate(void *shard, lac_context *context, double *sum, double *weight);
+
+/* Validation within a shard: queries and a base sample of its own, so that no data travel. */
+LAC_MUST_USE lac_status lac_validation_create(lac_context *context, lac_trainer *trainer, int64_t queries, int64_t base,
+                                              int64_t k);
+void lac_validation_destroy(struct lac_validation *validation);
+
+/* Exact minimum over z in {0, 1}^L, L <= LAC_EXACT_BITS, of |R z - y|^2 + mu Hamming(z, h), R (L, L) upper triangular,
+ * row-major, by depth-first enumeration from the last bit with pruning at the best value so far. `z` holds a start and
+ * `best` its value on entry, the minimum on return; another z than the start needs a strict gain. */
+void lac_enumerate(int64_t bits, const float *columns, const float *y, float mu, uint32_t h, uint32_t *z, float *best);
+
+#endif

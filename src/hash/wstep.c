@@ -1,0 +1,313 @@
+/* The W step's submodels: encoders by stochastic gradient descent, the decoder by sums.
+ *
+ * An encoder is a linear support vector machine on bit l of Z with the squared hinge, mean (max(0, 1 - y (w x + b)))^2.
+ * Its loss is smooth, so that a block of rows gives one well-defined step, and its curvature is bounded by the
+ * covariance of the inputs, which sets the step size without a search: eta_0 = step block / (2 trace), eta_t = eta_0 /
+ * (1 + t / t_0) with t counting samples (Bottou's rule). The gradient is preconditioned in the few directions of
+ * largest variance.
+ *
+ * The decoder is the exact least-squares fit from [Z 1]^T [Z 1 X], which travels in L groups of columns and is complete
+ * after one lap: a stochastic fit of the same size needs several laps and is never exact. */
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/parallel.h"
+#include "base/profile.h"
+#include "base/random.h"
+#include "hash/trainer.h"
+#include "math/blas.h"
+
+/* Chosen by measurement on Fashion-MNIST at 16, 32 and 64 bits; see docs/benchmarks.md. */
+static const double step_size = 0.1;
+static const double step_samples = 24000; /* t_0 */
+static const float bias_step = 0.2F;
+
+enum { LAC_STATE_HEAD = sizeof(double) }; /* samples seen in this W step, then weights and bias */
+
+static size_t encoder_bytes(int64_t features) {
+  return LAC_STATE_HEAD + ((size_t)features + 1) / 2 * 2 * sizeof(float) + 2 * sizeof(float);
+}
+
+void lac_decoder_group(const lac_training *common, int64_t g, int64_t *first, int64_t *last) {
+  int64_t columns = common->bits + 1 + common->columns;
+  *first = g * columns / common->bits;
+  *last = (g + 1) * columns / common->bits;
+}
+
+size_t lac_w_bytes(const void *shard, int64_t m) {
+  const lac_training *common = ((const lac_trainer *)shard)->common;
+  if (m < common->bits) {
+    return encoder_bytes(common->features);
+  }
+  int64_t first, last;
+  lac_decoder_group(common, m - common->bits, &first, &last);
+  return (size_t)(last - first) * (size_t)(common->bits + 1) * sizeof(double);
+}
+
+lac_status lac_w_begin(void *shard, lac_context *context, int64_t iteration) {
+  lac_trainer *trainer = shard;
+  lac_random stream = lac_random_stream(trainer->common->options->seed, LAC_RANDOM_DATA_ORDER, (uint64_t)iteration,
+                                        (uint64_t)trainer->number);
+  lac_random_permutation(&stream, trainer->chunks, trainer->order);
+  return lac_sums_update(context, trainer);
+}
+
+lac_status lac_w_pack(void *shard, lac_context *context, int64_t m, void *state) {
+  (void)context;
+  const lac_trainer *trainer = shard;
+  memset(state, 0, lac_w_bytes(shard, m));
+  if (m < trainer->common->bits) {
+    float *weight = (float *)((char *)state + LAC_STATE_HEAD);
+    int64_t features = trainer->input.columns;
+    memcpy(weight, trainer->model.weight + m * trainer->input.padded, (size_t)features * sizeof *weight);
+    weight[features] = trainer->model.bias[m];
+  }
+  return LAC_OK;
+}
+
+lac_status lac_w_unpack(void *shard, lac_context *context, int64_t m, const void *state) {
+  (void)context;
+  lac_trainer *trainer = shard;
+  const lac_training *common = trainer->common;
+  if (m < common->bits) {
+    const float *weight = (const float *)((const char *)state + LAC_STATE_HEAD);
+    memcpy(trainer->model.weight + m * trainer->input.padded, weight, (size_t)common->features * sizeof *weight);
+    trainer->model.bias[m] = weight[common->features];
+    return LAC_OK;
+  }
+  int64_t first, last;
+  lac_decoder_group(common, m - common->bits, &first, &last);
+  const double *sums = state;
+  int64_t width = last - first, stride = common->bits + 1 + common->columns;
+  for (int64_t l = 0; l <= common->bits; l++) {
+    memcpy(trainer->sums + l * stride + first, sums + l * width, (size_t)width * sizeof *sums);
+  }
+  return LAC_OK;
+}
+
+lac_status lac_w_end(void *shard, lac_context *context) {
+  lac_trainer *trainer = shard;
+  double explained;
+  return lac_decoder_solve(context, trainer->common, trainer->sums, trainer->model.decoder, &explained);
+}
+
+/* ---- a block of rows in the redrawn order ---- */
+
+typedef struct lac_block {
+  int64_t rows[LAC_BLOCK]; /* row numbers */
+  int64_t count;
+} lac_block;
+
+static void next_block(const lac_trainer *trainer, int64_t chunk, lac_block *block) {
+  block->count = 0;
+  for (int64_t c = chunk; c < chunk + LAC_BLOCK / LAC_CHUNK && c < trainer->chunks; c++) {
+    int64_t first = trainer->order[c] * LAC_CHUNK;
+    for (int64_t i = first; i < first + LAC_CHUNK && i < trainer->x.count; i++) {
+      block->rows[block->count++] = i;
+    }
+  }
+}
+
+static lac_status read_block(lac_context *context, const lac_rows *rows, const lac_block *block, float *out) {
+  for (int64_t i = 0; i < block->count;) {
+    int64_t run = 1;
+    while (i + run < block->count && block->rows[i + run] == block->rows[i] + run) {
+      run++;
+    }
+    LAC_TRY(lac_rows_read(context, rows, block->rows[i], run, out + i * rows->padded));
+    i += run;
+  }
+  return LAC_OK;
+}
+
+static int code_bit(const lac_trainer *trainer, int64_t row, int64_t bit) {
+  return (int)(trainer->codes[row * trainer->common->words + bit / 64] >> (bit % 64) & 1);
+}
+
+/* ---- encoders ---- */
+
+typedef struct lac_encoder_part {
+  int64_t count;
+  const int64_t *ids;
+  void *const *states;
+  float *weight, *gradient; /* (count, padded) */
+  float *bias;              /* (count) */
+  float *factors;           /* (LAC_BLOCK, count): margins, then the factors of the rows in the gradient */
+  float *directions;        /* (count, rank), and its transpose (rank, count) behind it */
+  double *samples;          /* (count) */
+} lac_encoder_part;
+
+/* Gradient factors -eta dloss/dmargin of a block, from margins without bias; returns the bias steps in `bias`. */
+static void hinge_factors(const lac_trainer *trainer, const lac_block *block, lac_encoder_part *part) {
+  const lac_preconditioner *precondition = &trainer->common->precondition;
+  for (int64_t j = 0; j < part->count; j++) {
+    double slower = 1 + part->samples[j] / step_samples;
+    double step = step_size * (double)LAC_BLOCK / (2 * precondition->trace);
+    step = fmin(step, 0.5 / precondition->floor) / slower;
+    float eta = (float)(2 * step / (double)block->count), total = 0;
+    for (int64_t i = 0; i < block->count; i++) {
+      float y = code_bit(trainer, block->rows[i], part->ids[j]) ? 1 : -1;
+      float *factor = part->factors + i * part->count + j;
+      float slack = 1 - y * (*factor + part->bias[j]);
+      *factor = slack > 0 ? y * slack : 0;
+      total += *factor;
+      *factor *= eta;
+    }
+    part->bias[j] += bias_step / (float)slower * total / (float)block->count;
+    part->samples[j] += (double)block->count;
+  }
+}
+
+static void encoder_update(const lac_trainer *trainer, const lac_block *block, const float *input,
+                           lac_encoder_part *part) {
+  const lac_preconditioner *precondition = &trainer->common->precondition;
+  const lac_linear_kernels *kernels = trainer->input.kernels;
+  int64_t padded = trainer->input.padded, count = part->count, rank = precondition->rank;
+  kernels->products(block->count, count, padded, input, part->weight, part->factors, count);
+  hinge_factors(trainer, block, part);
+  float shrink = (float)(1 - fmin(trainer->common->options->penalty, 1) * 1e-3);
+  memset(part->gradient, 0, (size_t)(count * padded) * sizeof *part->gradient);
+  kernels->accumulate(block->count, count, padded, input, part->factors, count, part->gradient);
+  if (rank > 0) {
+    float *along = part->directions, *back = along + count * rank;
+    kernels->products(count, rank, padded, part->gradient, precondition->vectors, along, rank);
+    for (int64_t j = 0; j < count; j++) {
+      for (int64_t k = 0; k < rank; k++) {
+        back[k * count + j] = -precondition->factors[k] * along[j * rank + k];
+      }
+    }
+    kernels->accumulate(rank, count, padded, precondition->vectors, back, count, part->gradient);
+  }
+  for (int64_t i = 0; i < count * padded; i++) {
+    part->weight[i] = part->weight[i] * shrink + part->gradient[i];
+  }
+}
+
+static lac_status encoder_part_create(lac_context *context, const lac_trainer *trainer, lac_encoder_part *part) {
+  int64_t padded = trainer->input.padded, count = part->count;
+  LAC_TRY(LAC_NEW(context, count * padded, &part->weight));
+  LAC_TRY(LAC_NEW(context, count * padded, &part->gradient));
+  LAC_TRY(LAC_NEW(context, count, &part->bias));
+  LAC_TRY(LAC_NEW(context, count, &part->samples));
+  LAC_TRY(LAC_NEW(context, count * LAC_BLOCK, &part->factors));
+  LAC_TRY(LAC_NEW(context, 2 * count * trainer->common->precondition.rank, &part->directions));
+  for (int64_t j = 0; j < count; j++) {
+    const float *weight = (const float *)((const char *)part->states[j] + LAC_STATE_HEAD);
+    memcpy(part->weight + j * padded, weight, (size_t)trainer->input.columns * sizeof *weight);
+    part->bias[j] = weight[trainer->input.columns];
+    memcpy(&part->samples[j], part->states[j], sizeof part->samples[j]);
+  }
+  return LAC_OK;
+}
+
+static void encoder_part_store(const lac_trainer *trainer, const lac_encoder_part *part) {
+  for (int64_t j = 0; j < part->count; j++) {
+    float *weight = (float *)((char *)part->states[j] + LAC_STATE_HEAD);
+    memcpy(weight, part->weight + j * trainer->input.padded, (size_t)trainer->input.columns * sizeof *weight);
+    weight[trainer->input.columns] = part->bias[j];
+    memcpy(part->states[j], &part->samples[j], sizeof part->samples[j]);
+  }
+}
+
+static void encoder_part_clear(lac_encoder_part *part) {
+  lac_free(part->weight);
+  lac_free(part->gradient);
+  lac_free(part->bias);
+  lac_free(part->samples);
+  lac_free(part->factors);
+  lac_free(part->directions);
+}
+
+/* ---- one visit ---- */
+
+typedef struct lac_visit {
+  lac_trainer *trainer;
+  int64_t count; /* encoders */
+  const int64_t *ids;
+  void *const *states;
+  int64_t passes;
+  int64_t parts; /* each thread takes a contiguous part of the encoders */
+} lac_visit;
+
+static lac_status run_passes(lac_context *context, const lac_visit *visit, lac_encoder_part *part) {
+  const lac_trainer *trainer = visit->trainer;
+  float *input;
+  LAC_TRY(LAC_NEW(context, LAC_BLOCK * trainer->input.padded, &input));
+  lac_status status = LAC_OK;
+  for (int64_t pass = 0; !status && pass < visit->passes; pass++) {
+    for (int64_t chunk = 0; !status && chunk < trainer->chunks; chunk += LAC_BLOCK / LAC_CHUNK) {
+      lac_block block;
+      next_block(trainer, chunk, &block);
+      status = read_block(context, &trainer->input, &block, input);
+      if (!status) {
+        encoder_update(trainer, &block, input, part);
+      }
+      if (!status && lac_context_interrupted(context)) {
+        status = lac_fail(context, LAC_E_INTERRUPTED, "interrupted in a W step");
+      }
+    }
+  }
+  lac_free(input);
+  return status;
+}
+
+static lac_status visit_part(void *argument, lac_context *context, int64_t number, int thread) {
+  (void)thread;
+  const lac_visit *visit = argument;
+  int64_t from = number * visit->count / visit->parts, to = (number + 1) * visit->count / visit->parts;
+  lac_encoder_part part = {.count = to - from, .ids = visit->ids + from, .states = visit->states + from};
+  if (part.count == 0) {
+    return LAC_OK;
+  }
+  lac_status status = encoder_part_create(context, visit->trainer, &part);
+  if (!status) {
+    status = run_passes(context, visit, &part);
+  }
+  if (!status) {
+    encoder_part_store(visit->trainer, &part);
+  }
+  encoder_part_clear(&part);
+  return status;
+}
+
+/* A group's sums take this shard's part once, on the first lap. */
+static void add_sums(const lac_trainer *trainer, int64_t group, double *state) {
+  const lac_training *common = trainer->common;
+  int64_t first, last, stride = common->bits + 1 + common->columns;
+  lac_decoder_group(common, group, &first, &last);
+  for (int64_t l = 0; l <= common->bits; l++) {
+    for (int64_t column = first; column < last; column++) {
+      *state++ += trainer->local[l * stride + column];
+    }
+  }
+}
+
+lac_status lac_w_train(void *shard, lac_context *context, int64_t count, const int64_t *ids, const int64_t *visits,
+                       int64_t passes, void *const *states) {
+  lac_trainer *trainer = shard;
+  const lac_training *common = trainer->common;
+  double start = lac_seconds();
+  int64_t *encoders = NULL;
+  void **encoder_states = NULL;
+  lac_status status = LAC_OK;
+  LAC_TRY_GOTO(status, LAC_NEW(context, count, &encoders), done);
+  LAC_TRY_GOTO(status, LAC_NEW(context, count, &encoder_states), done);
+  lac_visit visit = {.trainer = trainer, .ids = encoders, .states = encoder_states, .passes = passes};
+  for (int64_t i = 0; i < count; i++) {
+    if (ids[i] < common->bits) {
+      encoders[visit.count] = ids[i];
+      encoder_states[visit.count++] = states[i];
+    } else if (visits[i] < common->team.total) {
+      add_sums(trainer, ids[i] - common->bits, states[i]);
+    }
+  }
+  visit.parts = common->options->threads;
+  status = lac_parallel(context, visit.parts, visit.parts, visit_part, &visit);
+  lac_profile_add(context, "w train", lac_seconds() - start, 0, 0,
+                  4.0 * (double)(trainer->x.count * visit.count * passes * common->features));
+done:
+  lac_free(encoders);
+  lac_free(encoder_states);
+  return status;
+}
