@@ -13,7 +13,8 @@ extern "C" {
 
 typedef struct lac_output {
   FILE *file;      /* write here; errors are found at the latest by lac_output_commit */
-  char *path;      /* the target */
+  char *path;      /* as the caller gave it, for messages */
+  char *target;    /* the file to replace: path, or where its symbolic link leads */
   char *temporary; /* what is written until the commit; NULL when the target is a device or pipe */
 } lac_output;
 

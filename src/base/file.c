@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +17,12 @@ static lac_status folder_of(lac_context *context, const char *path, char **folde
     return lac_copy_text(context, ".", folder);
   }
   return lac_format_text(context, folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+}
+
+/* The file that `path` leads to when it exists, so that a symbolic link stays one; else `path`. */
+static lac_status resolve(lac_context *context, const char *path, char **resolved) {
+  *resolved = realpath(path, NULL);
+  return *resolved ? LAC_OK : lac_copy_text(context, path, resolved);
 }
 
 lac_status lac_output_check(lac_context *context, const char *path) {
@@ -33,9 +41,11 @@ lac_status lac_output_check(lac_context *context, const char *path) {
       return LAC_OK;
     }
   }
-  char *folder;
-  LAC_TRY(folder_of(context, path, &folder));
-  lac_status status = LAC_OK;
+  char *folder, *target;
+  LAC_TRY(resolve(context, path, &target));
+  lac_status status = folder_of(context, target, &folder);
+  free(target);
+  LAC_TRY(status);
   if (stat(folder, &about) != 0) {
     status = lac_fail(context, LAC_E_OUTPUT, "%s: its folder %s cannot be used: %s", path, folder, strerror(errno));
   } else if (!S_ISDIR(about.st_mode)) {
@@ -47,44 +57,72 @@ lac_status lac_output_check(lac_context *context, const char *path) {
   return status;
 }
 
+static lac_status cannot_write(lac_context *context, const char *path, int error) {
+  return lac_fail(context, LAC_E_OUTPUT, "%s: cannot be written: %s", path, strerror(error));
+}
+
+/* Creates a file with a new name beside `target`; `path` is its name in messages. The kernel applies the umask, which
+ * this process could only ask for by changing it under the feet of other threads. */
+static lac_status create_beside(lac_context *context, const char *path, const char *target, char **temporary,
+                                int *descriptor) {
+  enum { TRIES = 100 };
+  for (int i = 0; i < TRIES; i++) {
+    uint64_t number;
+    if (getrandom(&number, sizeof number, GRND_NONBLOCK) != sizeof number) {
+      number = (uint64_t)getpid() * TRIES + (uint64_t)i;
+    }
+    LAC_TRY(lac_format_text(context, temporary, "%s.part-%08x", target, (unsigned)number));
+    *descriptor = open(*temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int error = errno;
+    if (*descriptor >= 0) {
+      return LAC_OK;
+    }
+    free(*temporary);
+    *temporary = NULL;
+    if (error != EEXIST) {
+      return cannot_write(context, path, error);
+    }
+  }
+  return cannot_write(context, path, EEXIST);
+}
+
+static lac_status open_target(lac_context *context, lac_output *output) {
+  struct stat about;
+  bool exists = stat(output->target, &about) == 0;
+  int descriptor = -1;
+  if (exists && !S_ISREG(about.st_mode)) { /* /dev/stdout, a pipe: nothing to rename over */
+    descriptor = open(output->target, O_WRONLY | O_CLOEXEC);
+    if (descriptor < 0) {
+      return cannot_write(context, output->path, errno);
+    }
+  } else {
+    LAC_TRY(create_beside(context, output->path, output->target, &output->temporary, &descriptor));
+    if (exists) {
+      (void)!fchmod(descriptor, about.st_mode & 0777);
+    }
+  }
+  output->file = fdopen(descriptor, "wb");
+  if (!output->file) {
+    close(descriptor);
+    return lac_fail(context, LAC_E_MEMORY, "%s: cannot allocate a stream", output->path);
+  }
+  return LAC_OK;
+}
+
 lac_status lac_output_open(lac_context *context, const char *path, lac_output *output) {
   *output = (lac_output){0};
   LAC_TRY(lac_output_check(context, path));
-  struct stat about;
-  bool special = stat(path, &about) == 0 && !S_ISREG(about.st_mode); /* /dev/stdout, a pipe: nothing to rename over */
-  LAC_TRY(lac_copy_text(context, path, &output->path));
-  int descriptor;
-  if (special) {
-    descriptor = open(path, O_WRONLY | O_CLOEXEC);
-  } else {
-    lac_status status = lac_format_text(context, &output->temporary, "%s.part-XXXXXX", path);
-    if (status) {
-      free(output->path);
-      *output = (lac_output){0};
-      return status;
-    }
-    descriptor = mkostemp(output->temporary, O_CLOEXEC);
+  lac_status status = lac_copy_text(context, path, &output->path);
+  if (!status) {
+    status = resolve(context, path, &output->target);
   }
-  int error = errno;
-  if (descriptor >= 0 && !special) {
-    mode_t mask = umask(0);
-    umask(mask);
-    (void)!fchmod(descriptor, stat(path, &about) == 0 ? about.st_mode & 0777 : 0666 & ~mask);
+  if (!status) {
+    status = open_target(context, output);
   }
-  output->file = descriptor < 0 ? NULL : fdopen(descriptor, "wb");
-  if (!output->file) {
-    if (descriptor >= 0) {
-      close(descriptor);
-      if (output->temporary) {
-        unlink(output->temporary);
-      }
-    }
-    free(output->temporary);
-    free(output->path);
-    *output = (lac_output){0};
-    return lac_fail(context, LAC_E_OUTPUT, "%s: cannot be written: %s", path, strerror(error));
+  if (status) {
+    lac_output_discard(output);
   }
-  return LAC_OK;
+  return status;
 }
 
 lac_status lac_output_write(lac_context *context, lac_output *output, const void *data, size_t bytes) {
@@ -105,7 +143,7 @@ lac_status lac_output_commit(lac_context *context, lac_output *output) {
     error = errno;
   }
   output->file = NULL;
-  if (whole && output->temporary && rename(output->temporary, output->path) != 0) {
+  if (whole && output->temporary && rename(output->temporary, output->target) != 0) {
     whole = false;
     error = errno;
   }
@@ -128,6 +166,7 @@ void lac_output_discard(lac_output *output) {
     unlink(output->temporary);
   }
   free(output->temporary);
+  free(output->target);
   free(output->path);
   *output = (lac_output){0};
 }

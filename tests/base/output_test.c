@@ -7,9 +7,17 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "base/memory.h"
 #include "support.h"
+
+/* In place of the C library's, to see who calls it. */
+static int umask_calls;
+mode_t umask(mode_t mask) {
+  umask_calls++;
+  return (mode_t)syscall(SYS_umask, mask);
+}
 
 typedef struct fixture {
   lac_context *context;
@@ -113,6 +121,39 @@ static void new_files_follow_the_umask(void **state) {
   assert_int_equal(about.st_mode & 0777, 0640);
 }
 
+/* The umask belongs to the whole process: asking for it by setting it would open other threads' new files to all. */
+static void the_umask_is_left_alone(void **state) {
+  fixture *f = *state;
+  lac_output output;
+  int before = umask_calls;
+  assert_int_equal(lac_output_open(f->context, f->path, &output), LAC_OK);
+  assert_int_equal(lac_output_commit(f->context, &output), LAC_OK);
+  assert_int_equal(umask_calls, before);
+}
+
+/* A link stays a link, and the file that it leads to is the one replaced, in its own folder. */
+static void links_are_followed(void **state) {
+  fixture *f = *state;
+  char folder[200], target[220], link[200];
+  lac_output output;
+  struct stat about;
+  snprintf(folder, sizeof folder, "%s/inner", f->folder);
+  snprintf(target, sizeof target, "%s/target", folder);
+  snprintf(link, sizeof link, "%s/link", f->folder);
+  assert_int_equal(mkdir(folder, 0777), 0);
+  put(target, "before");
+  assert_int_equal(symlink("inner/target", link), 0);
+  assert_int_equal(lac_output_open(f->context, link, &output), LAC_OK);
+  assert_int_equal(lac_output_write(f->context, &output, "after", 5), LAC_OK);
+  assert_int_equal(lac_output_commit(f->context, &output), LAC_OK);
+  expect(target, "after");
+  assert_int_equal(lstat(link, &about), 0);
+  assert_true(S_ISLNK(about.st_mode));
+  assert_int_equal(unlink(target), 0);
+  assert_int_equal(rmdir(folder), 0); /* nothing else was left there */
+  assert_int_equal(unlink(link), 0);
+}
+
 /* A limit on the file size acts as a full disk does: writes fail after the work has begun. */
 static void full_disk_leaves_nothing_half_written(void **state) {
   fixture *f = *state;
@@ -182,6 +223,8 @@ int main(void) {
                                      FOLDER_TEST(discard_keeps_what_was_there),
                                      FOLDER_TEST(replacing_keeps_the_mode),
                                      FOLDER_TEST(new_files_follow_the_umask),
+                                     FOLDER_TEST(the_umask_is_left_alone),
+                                     FOLDER_TEST(links_are_followed),
                                      FOLDER_TEST(full_disk_leaves_nothing_half_written),
                                      FOLDER_TEST(a_device_that_is_full_fails_at_the_commit),
                                      FOLDER_TEST(unwritable_places_are_named_before_the_work)};
