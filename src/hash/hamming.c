@@ -36,7 +36,7 @@ static int64_t block_tiles(int64_t bits) {
   return tiles < 1 ? 1 : tiles;
 }
 
-size_t lac_scan_scratch_bytes(int64_t bits, int64_t group) {
+size_t lac_codes_scratch_bytes(int64_t bits, int64_t group) {
   size_t tiles = (size_t)block_tiles(bits) * lac_hamming_tile_bytes(bits);
   return tiles + (size_t)(group * lac_hamming_pad_bytes(bits) + 63) / 64 * 64;
 }
@@ -55,8 +55,8 @@ static void scan_tile(const lac_codes *codes, const uint8_t *tile, const uint8_t
   }
 }
 
-lac_status lac_scan(lac_context *context, const lac_codes *codes, int64_t first, int64_t group, uint8_t *scratch,
-                    lac_scan_fn scan, void *argument) {
+lac_status lac_codes_scan(lac_context *context, const lac_codes *codes, int64_t first, int64_t group, uint8_t *scratch,
+                          lac_scan_fn scan, void *argument) {
   int64_t bytes = (codes->bits + 7) / 8, pad = lac_hamming_pad_bytes(codes->bits);
   int64_t tile_bytes = (int64_t)lac_hamming_tile_bytes(codes->bits), block = block_tiles(codes->bits) * LAC_TILE;
   uint8_t *padded = scratch + block / LAC_TILE * tile_bytes;
@@ -206,8 +206,8 @@ static lac_status search_group(void *argument, lac_context *context, int64_t chu
     found->limit = (int)codes->bits + 1;
     memset(found->histogram, 0, (size_t)(codes->bits + 1) * sizeof *found->histogram);
   }
-  LAC_TRY(lac_scan(context, codes, first, group, search->scratch + (size_t)thread * search->scratch_bytes, search_tile,
-                   &mine));
+  LAC_TRY(lac_codes_scan(context, codes, first, group, search->scratch + (size_t)thread * search->scratch_bytes,
+                         search_tile, &mine));
   for (int64_t q = 0; q < group; q++) {
     write_found(search, &mine.found[q], first + q);
   }
@@ -256,7 +256,7 @@ lac_status lac_hamming_search_with(lac_context *context, const lac_codes *codes,
   search.threads = threads < 1 ? 1 : threads > codes->queries ? codes->queries : threads;
   search.capacity = k + (k > SLACK ? k : SLACK) + LAC_TILE;
   search.group = group_of(&search);
-  search.scratch_bytes = lac_scan_scratch_bytes(codes->bits, search.group);
+  search.scratch_bytes = lac_codes_scratch_bytes(codes->bits, search.group);
   lac_status status = allocate_search(context, &search);
   if (!status) {
     int64_t chunks = (codes->queries + search.group - 1) / search.group;

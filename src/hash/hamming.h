@@ -24,12 +24,12 @@ typedef void (*lac_scan_fn)(void *argument, int64_t query, int64_t first, int64_
                             const uint16_t *wide);
 
 /* Bytes of scratch memory, aligned to 64, for a scan with up to `group` queries. */
-size_t lac_scan_scratch_bytes(int64_t bits, int64_t group);
+size_t lac_codes_scratch_bytes(int64_t bits, int64_t group);
 
 /* Meets queries [first, first + group) with the whole base, a block of tiles at a time: the block stays in the first
  * cache while all queries pass over it. Each query sees the base in rising order. Errors: INTERRUPTED. */
-LAC_MUST_USE lac_status lac_scan(lac_context *context, const lac_codes *codes, int64_t first, int64_t group,
-                                 uint8_t *scratch, lac_scan_fn scan, void *argument);
+LAC_MUST_USE lac_status lac_codes_scan(lac_context *context, const lac_codes *codes, int64_t first, int64_t group,
+                                       uint8_t *scratch, lac_scan_fn scan, void *argument);
 
 /* lac_hamming_search with kernels of choice. */
 LAC_MUST_USE lac_status lac_hamming_search_with(lac_context *context, const lac_codes *codes, int64_t k,

@@ -109,7 +109,7 @@ static lac_status measure_group(void *argument, lac_context *context, int64_t ch
   uint16_t *distances = measure->distances + thread * measure->used;
   lac_count counting = {measure->histograms + thread * GROUP * row, measure->bins};
   memset(counting.histograms, 0, (size_t)(group * row) * sizeof *counting.histograms);
-  LAC_TRY(lac_scan(context, codes, first, group, scratch, count_tile, &counting));
+  LAC_TRY(lac_codes_scan(context, codes, first, group, scratch, count_tile, &counting));
   for (int64_t q = 0; q < group; q++) {
     /* The scan is over: its scratch takes the padded query. */
     lac_hamming_pad(codes->query + (first + q) * bytes, codes->bits, scratch);
@@ -177,7 +177,7 @@ lac_status lac_retrieval_measure_with(lac_context *context, const lac_codes *cod
   for (int i = 0; i < nk; i++) {
     measure.used = k_is_known(&measure, ks[i]) && ks[i] > measure.used ? ks[i] : measure.used;
   }
-  measure.scratch_bytes = lac_scan_scratch_bytes(codes->bits, GROUP);
+  measure.scratch_bytes = lac_codes_scratch_bytes(codes->bits, GROUP);
   int64_t chunks = (codes->queries + GROUP - 1) / GROUP;
   threads = threads > chunks ? chunks : threads;
   lac_status status = run_measure(context, &measure, threads < 1 ? 1 : threads, chunks);
