@@ -1,0 +1,7 @@
+#include "fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  fuzz_format(data, size, "fuzz", "fbin");
+  fuzz_format(data, size, "fuzz", "u8bin");
+  return 0;
+}
