@@ -340,9 +340,10 @@ static lac_status run_body(lac_context *context, lac_world *world, lac_world_fn 
   }
   if (status) {
     lose();
-    /* How the body itself failed says more than how the closing did. */
-    return own.status ? lac_fail(context, (lac_status)own.status, "%s", own.line)
-                      : lac_fail(context, status, "%s", lac_context_message(world->context));
+    /* How the bodies failed, as far as it is known here, says more than how the closing did. */
+    const lac_outcome *known = own.echo && world->failed >= 0 ? &world->failure : &own;
+    return known->status ? lac_fail(context, (lac_status)known->status, "%s", known->line)
+                         : lac_fail(context, status, "%s", lac_context_message(world->context));
   }
   return ending.rank < 0 ? LAC_OK : lac_fail(context, (lac_status)ending.outcome.status, "%s", ending.outcome.line);
 }

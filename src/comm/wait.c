@@ -109,11 +109,13 @@ static lac_status broken(lac_world *world, int from, const char *what) {
 
 static lac_status begin_long(lac_world *world, const lac_message *message) {
   lac_sender *sender = &world->senders[message->from];
-  int64_t head[2];
-  if (message->bytes != sizeof head || sender->partial) {
+  int64_t head[2] = {0, 0};
+  if (message->bytes == sizeof head) {
+    memcpy(head, message->data, sizeof head);
+  }
+  if (head[1] <= 0 || sender->partial) {
     return broken(world, message->from, "a long message began wrongly");
   }
-  memcpy(head, message->data, sizeof head);
   lac_packet *whole = calloc(1, sizeof *whole);
   void *data = whole ? malloc((size_t)head[1]) : NULL;
   if (!data) {

@@ -543,7 +543,7 @@ static lac_status silent_body(lac_world *world, void *argument) {
   double value = 1;
   (void)argument;
   if (lac_world_rank(world) == lac_world_size(world) - 1) {
-    pause_ms(2200);
+    pause_ms(2000);
   }
   return lac_world_sum_f64(world, &value, 1);
 }
@@ -554,7 +554,7 @@ static void test_deadline_names_the_silent_worker(void **state) {
     return; /* two seconds a time: the shorter chains will do */
   }
   lac_world_options options = plain();
-  options.timeout_ms = 1000;
+  options.timeout_ms = 1200;
   char culprit[64];
   snprintf(culprit, sizeof culprit, "worker %d, which does not answer", workers - 1);
   run(options, silent_body, NULL, LAC_E_TIMEOUT, culprit);

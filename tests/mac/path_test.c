@@ -34,14 +34,14 @@ static void check_laps(const lac_path *path, const int *host) {
   }
 }
 
-/* In every epoch all submodels follow the same ring. */
+/* All submodels follow the same ring in an epoch, from the hop that leads into it, and the last lap goes on around the
+ * last one. */
 static void check_ring(const lac_path *path, const int *host, int *ring) {
-  for (int64_t v = 0; v + 1 < path->training; v++) {
-    if ((v + 1) % path->workers != 0) {
-      int *successor = &ring[v / path->workers * path->workers + host[v]];
-      assert_true(*successor == -1 || *successor == host[v + 1]);
-      *successor = host[v + 1];
-    }
+  for (int64_t v = 0; v + 1 < path->visits; v++) {
+    int64_t epoch = (v + 1) / path->workers < path->rings ? (v + 1) / path->workers : path->rings - 1;
+    int *successor = &ring[epoch * path->workers + host[v]];
+    assert_true(*successor == -1 || *successor == host[v + 1]);
+    *successor = host[v + 1];
   }
 }
 

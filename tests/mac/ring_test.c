@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "base/random.h"
+#include "comm/tags.h"
 #include "comm/workers.h"
 #include "laconic/mac.h"
 
@@ -573,7 +574,7 @@ static void test_stuck_worker(void **state) {
   char culprit[64];
   diary_plan plan = basic();
   lac_world_options options = plain();
-  options.timeout_ms = 800;
+  options.timeout_ms = 1200;
   if (workers < 3 || workers == 5) {
     return; /* two seconds a time: 3, 4 and 8 will do */
   }
@@ -615,6 +616,62 @@ static void test_consecutive_steps(void **state) {
   options.delay_seed = 4;
   options.delay_limit_us = 1000;
   run(options, steps_body, &plan, LAC_OK, NULL);
+}
+
+/* What worker 1 sends to worker 0 instead of a submodel. */
+typedef struct bad_parcel {
+  int64_t id, visit;
+  int64_t extra; /* bytes beyond a submodel's */
+  int times;
+} bad_parcel;
+
+typedef struct bad_plan {
+  diary_plan plan;
+  bad_parcel parcel;
+} bad_plan;
+
+static lac_status send_bad(lac_world *world, const bad_parcel *bad) {
+  char bytes[4096] = {0};
+  size_t size = LAC_MAC_ENVELOPE + diary_bytes(NULL, bad->id) + (size_t)bad->extra;
+  lac_message message;
+  memcpy(bytes, bad, 2 * sizeof bad->id);
+  for (int i = 0; i < bad->times; i++) {
+    LAC_TRY(lac_world_send_tagged(world, 0, LAC_TAG_RING_ODD, bytes, bad->id == -2 ? 5 : size, LAC_TRAFFIC_MODEL));
+  }
+  return lac_world_receive(world, 0, 1, &message);
+}
+
+static lac_status bad_body(lac_world *world, void *argument) {
+  const bad_plan *bad = argument;
+  diary_run *ring = NULL;
+  if (lac_world_rank(world) == 1) {
+    return send_bad(world, &bad->parcel);
+  }
+  lac_status status = run_engine(lac_world_context(world), &bad->plan, ring_team(world), &ring);
+  status = status ? status : ring->status;
+  close_outcome(&ring);
+  return status;
+}
+
+static void test_broken_protocol(void **state) {
+  static const bad_parcel cases[] = {
+      {.id = -2, .times = 1},                         /* shorter than an envelope */
+      {.id = -1, .visit = 1, .times = 1},             /* no such submodel */
+      {.id = 32, .visit = 1, .times = 1},             /* nor that */
+      {.id = 31, .visit = 0, .times = 1},             /* a visit that nobody sends */
+      {.id = 31, .visit = 1000, .times = 1},          /* after the last */
+      {.id = 0, .visit = 1, .times = 3},              /* the same visit again, when it is one at all */
+      {.id = 30, .visit = 1, .extra = 8, .times = 1}, /* too long */
+  };
+  (void)state;
+  if (workers == 1) {
+    return;
+  }
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    bad_plan bad = {basic(), cases[i]};
+    bad.plan.submodels = 32;
+    run(plain(), bad_body, &bad, LAC_E_PEER, "worker 1 broke the protocol: it sent");
+  }
 }
 
 static lac_status not_finite(void *argument, lac_context *context, double mu, lac_mac_sums *sums) {
@@ -722,6 +779,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_interrupt),
       cmocka_unit_test(test_stuck_worker),
       cmocka_unit_test(test_consecutive_steps),
+      cmocka_unit_test(test_broken_protocol),
       cmocka_unit_test(test_objective_not_finite),
       cmocka_unit_test(test_usage),
       cmocka_unit_test(test_team_sums),
