@@ -99,11 +99,11 @@ typedef struct lac_mac_options {
  * lac_mac_options. */
 /* clang-format off */
 #define LAC_MAC_OPTIONS(struct_type, part) \
-  {.key = "iterations", .type = LAC_OPTION_INT, .offset = offsetof(struct_type, part.iterations), .low = 0, .high = 1000, .fallback = "10", \
+  {.key = "iterations", .type = LAC_OPTION_INT, .offset = offsetof(struct_type, part.iterations), .low = 0, .high = 1000, .fallback = "12", \
    .help = "most values of mu that are tried"}, \
   {.key = "mu", .type = LAC_OPTION_REAL, .offset = offsetof(struct_type, part.mu), .low = 1e-12, .high = 1e12, .fallback = "0.1", \
    .help = "first value of the penalty weight mu, for data scaled to [0, 1]"}, \
-  {.key = "mu-factor", .type = LAC_OPTION_REAL, .offset = offsetof(struct_type, part.mu_factor), .low = 1.0001, .high = 1e6, .fallback = "1.8", \
+  {.key = "mu-factor", .type = LAC_OPTION_REAL, .offset = offsetof(struct_type, part.mu_factor), .low = 1.0001, .high = 1e6, .fallback = "1.6", \
    .help = "factor from one mu to the next"}, \
   {.key = "epochs", .type = LAC_OPTION_INT, .offset = offsetof(struct_type, part.epochs), .low = 1, .high = 1000, .fallback = "1", \
    .help = "passes of every submodel over all data in a W step"}, \

@@ -12,9 +12,8 @@
 #include "math/linear.h"
 
 enum {
-  LAC_BLOCK = 128,     /* rows that are worked on together; a multiple of LAC_CHUNK */
-  LAC_CHUNK = 16,      /* adjacent rows that stay together when the order of the data is redrawn */
-  LAC_EXACT_BITS = 16, /* up to here the Z step is exact */
+  LAC_BLOCK = 128, /* rows that are worked on together; a multiple of LAC_CHUNK */
+  LAC_CHUNK = 16,  /* adjacent rows that stay together when the order of the data is redrawn */
 };
 
 /* A view of rows as centred, scaled floats. */
@@ -121,10 +120,5 @@ LAC_MUST_USE lac_status lac_validate(void *shard, lac_context *context, double *
 LAC_MUST_USE lac_status lac_validation_create(lac_context *context, lac_trainer *trainer, int64_t queries, int64_t base,
                                               int64_t k);
 void lac_validation_destroy(struct lac_validation *validation);
-
-/* Exact minimum over z in {0, 1}^L, L <= LAC_EXACT_BITS, of |R z - y|^2 + mu Hamming(z, h), R (L, L) upper triangular,
- * row-major, by depth-first enumeration from the last bit with pruning at the best value so far. `z` holds a start and
- * `best` its value on entry, the minimum on return; another z than the start needs a strict gain. */
-void lac_enumerate(int64_t bits, const float *columns, const float *y, float mu, uint32_t h, uint32_t *z, float *best);
 
 #endif

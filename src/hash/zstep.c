@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "base/profile.h"
+#include "hash/enumerate.h"
 #include "hash/flips.h"
 #include "hash/trainer.h"
 #include "math/blas.h"
@@ -25,7 +26,7 @@ typedef struct lac_zstep {
   lac_flip_fn kernel;
   float *gram, *diagonal;    /* (L, padded), (padded) */
   float *shift;              /* (L): A'a, so that c = A'x - A'a */
-  float *triangle;           /* (L, LAC_EXACT_BITS): columns of R of A P = Q R when L <= LAC_EXACT_BITS, else NULL */
+  lac_enumeration *exact;    /* when L <= LAC_EXACT_BITS, else NULL */
   int order[LAC_EXACT_BITS]; /* P: the bit that column k of R belongs to */
   float *back;               /* (L, L): y = back c, R^-T */
   float *relax;              /* (L, L): (G + r I)^-1 when a relaxed start is made, else NULL */
@@ -114,10 +115,11 @@ lac_status lac_trainer_encode(lac_context *context, lac_trainer *trainer, uint64
 static lac_status factorise(lac_context *context, lac_zstep *step, const double *gram) {
   int64_t bits = step->flips.bits;
   double *rest = NULL, *r = NULL;
+  float columns[LAC_EXACT_BITS * LAC_EXACT_BITS] = {0};
   lac_status status = LAC_OK;
   LAC_TRY_GOTO(status, LAC_NEW(context, bits * bits, &rest), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, bits * bits, &r), done);
-  LAC_TRY_GOTO(status, LAC_NEW(context, bits * LAC_EXACT_BITS, &step->triangle), done);
+  LAC_TRY_GOTO(status, LAC_NEW(context, 1, &step->exact), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, bits * bits, &step->back), done);
   memcpy(rest, gram, (size_t)(bits * bits) * sizeof *rest);
   double largest = 0;
@@ -168,9 +170,10 @@ static lac_status factorise(lac_context *context, lac_zstep *step, const double 
   }
   for (int64_t k = 0; k < bits; k++) {
     for (int64_t i = 0; i <= k; i++) {
-      step->triangle[k * LAC_EXACT_BITS + i] = (float)r[i * bits + k];
+      columns[k * LAC_EXACT_BITS + i] = (float)r[i * bits + k];
     }
   }
+  lac_enumeration_prepare(bits, columns, (float)step->mu, step->exact);
 done:
   lac_free(rest);
   lac_free(r);
@@ -258,7 +261,7 @@ static void zstep_clear(lac_zstep *step) {
   lac_free(step->gram);
   lac_free(step->diagonal);
   lac_free(step->shift);
-  lac_free(step->triangle);
+  lac_free(step->exact);
   lac_free(step->back);
   lac_free(step->relax);
   lac_free(step->sums);
@@ -389,7 +392,7 @@ static void relax_block(const lac_zstep *step, int64_t n, const uint64_t *h_code
 static void enumerate_point(const lac_zstep *step, const float *c, const uint64_t *h, lac_zscratch *scratch,
                             lac_best *best) {
   int64_t bits = step->flips.bits;
-  float y[LAC_EXACT_BITS], square = 0;
+  float y[LAC_EXACT_BITS] = {0}, square = 0;
   for (int64_t k = 0; k < bits; k++) {
     float sum = 0;
     for (int64_t j = 0; j < bits; j++) {
@@ -405,7 +408,7 @@ static void enumerate_point(const lac_zstep *step, const float *c, const uint64_
   }
   start = z;
   float bound = ((float)best->value + square) * (1 - 1e-5F); /* a gain must be more than rounding */
-  lac_enumerate(bits, step->triangle, y, (float)step->mu, hashed, &z, &bound);
+  lac_enumerate(step->exact, y, hashed, &z, &bound);
   if (z != start) {
     uint64_t code = 0;
     for (int64_t k = 0; k < bits; k++) {
@@ -427,7 +430,7 @@ static void optimise_point(const lac_zstep *step, int64_t row, int64_t in_block,
   best.value = value_of(step, c, scratch, scratch->best, &distance);
   sums->nested += best.value;
   descend(step, c, scratch, &best);
-  if (!step->triangle && memcmp(code, h, (size_t)words * sizeof *code) != 0) {
+  if (!step->exact && memcmp(code, h, (size_t)words * sizeof *code) != 0) {
     start_from(step, code, h, c, scratch);
     descend(step, c, scratch, &best);
   }
@@ -435,7 +438,7 @@ static void optimise_point(const lac_zstep *step, int64_t row, int64_t in_block,
     truncate_relaxed(step, scratch->clipped + in_block * bits, h, c, scratch);
     descend(step, c, scratch, &best);
   }
-  if (step->triangle) {
+  if (step->exact) {
     enumerate_point(step, c, h, scratch, &best);
   }
   memcpy(code, scratch->best, (size_t)words * sizeof *code);
