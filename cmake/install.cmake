@@ -12,6 +12,13 @@ install(TARGETS laconic_program)
 install(DIRECTORY include/laconic TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
 install(FILES LICENSE TYPE DOC)
 
+# What a static library needs beside it; a shared one names its own.
+set(laconic_requires openblas lapacke hdf5 zlib jansson)
+if(LACONIC_MPI)
+  list(APPEND laconic_requires ompi-c)
+endif()
+list(JOIN laconic_requires " " laconic_requires)
+
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/laconic)
 install(EXPORT laconicTargets NAMESPACE laconic:: DESTINATION ${package_dir})
 configure_package_config_file(cmake/laconicConfig.cmake.in laconicConfig.cmake INSTALL_DESTINATION ${package_dir})
@@ -19,12 +26,6 @@ write_basic_package_version_file(laconicConfigVersion.cmake COMPATIBILITY SameMi
 install(FILES ${PROJECT_BINARY_DIR}/laconicConfig.cmake ${PROJECT_BINARY_DIR}/laconicConfigVersion.cmake
         DESTINATION ${package_dir})
 
-# What a static library needs beside it; a shared one names its own.
-set(laconic_requires openblas lapacke hdf5 zlib jansson)
-if(LACONIC_MPI)
-  list(APPEND laconic_requires ompi-c)
-endif()
-list(JOIN laconic_requires " " laconic_requires)
 file(RELATIVE_PATH include_from_library ${CMAKE_INSTALL_FULL_LIBDIR} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
 configure_file(cmake/laconic.pc.in laconic.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/laconic.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

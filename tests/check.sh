@@ -48,9 +48,12 @@ tests() {
 
 phase "build, release" build release && phase "tests, release" tests release build
 phase "format" tests/format.sh
+phase "examples against the installed library" tests/install.sh build
 phase "clang-tidy" tests/tidy.sh build
 phase "build, address and undefined-behaviour sanitizers" build asan &&
   phase "tests, address and undefined-behaviour sanitizers" tests asan build-asan
+phase "examples against the installed static library, sanitised" \
+  env CFLAGS=-fsanitize=address,undefined tests/install.sh build-asan static
 
 printf '\n'
 printf '%s\n' "${timing[@]}"

@@ -37,8 +37,8 @@ typedef struct lac_hash_options {
   lac_mac_options mac;
 } lac_hash_options;
 
-/* The table of the options above: a function, since the size of an exported table would be part of the binary interface.
- * Borrowed. Local. */
+/* The table of the options above: a function, since the size of an exported table would be part of the binary
+ * interface. Borrowed. Local. */
 LAC_API const lac_option *lac_hash_option_table(void);
 
 typedef struct lac_hash_result {
