@@ -55,6 +55,9 @@ LAC_API lac_type lac_dataset_type(const lac_dataset *dataset);
 LAC_API const char *lac_dataset_format(const lac_dataset *dataset); /* borrowed */
 LAC_API const char *lac_dataset_path(const lac_dataset *dataset);   /* borrowed; "(memory)" for a borrowed one */
 
+/* Which row of its file row 0 of a slice is, so that messages can name the file's rows; 0 for a whole file. Local. */
+LAC_API int64_t lac_dataset_first_row(const lac_dataset *dataset);
+
 /* Axes beyond (rows, columns) as the file gave them, for example 60000 x 28 x 28: the number of axes, sizes in
  * shape[0..7]. Local. */
 LAC_API int lac_dataset_shape(const lac_dataset *dataset, int64_t shape[8]);

@@ -33,7 +33,11 @@ const lac_option lac_common_option_table[] = {
     LAC_OPTIONS_END,
 };
 
-static const lac_option_group common_group = {.title = "Common options", .table = lac_common_option_table};
+static const lac_option_group common_group = {.title = "Common options", .own = lac_common_option_table};
+
+const lac_option *lac_group_options(const lac_option_group *group) {
+  return group->table ? group->table() : group->own;
+}
 
 /* ---- names ------------------------------------------------------------------------------------------------------ */
 
@@ -88,15 +92,15 @@ void lac_command_usage(const lac_command *command, char *usage, size_t bytes) {
 }
 
 const lac_option_group *lac_command_group(const lac_command *command, int index) {
-  for (int i = 0; command->groups[i].table; i++) {
+  for (int i = 0; command->groups[i].title; i++) {
     if (i == index) {
       return &command->groups[i];
     }
-    if (i + 1 == index && !command->groups[i + 1].table) {
+    if (i + 1 == index && !command->groups[i + 1].title) {
       return &common_group;
     }
   }
-  return index == 0 && !command->groups[0].table ? &common_group : NULL;
+  return index == 0 && !command->groups[0].title ? &common_group : NULL;
 }
 
 /* ---- options ---------------------------------------------------------------------------------------------------- */
@@ -118,7 +122,7 @@ typedef struct found_option {
 static found_option find_key(const lac_command *command, const char *key) {
   const lac_option_group *group;
   for (int i = 0; (group = lac_command_group(command, i)); i++) {
-    const lac_option *option = lac_options_find(group->table, key);
+    const lac_option *option = lac_options_find(lac_group_options(group), key);
     if (option) {
       return (found_option){group, option};
     }
@@ -129,7 +133,7 @@ static found_option find_key(const lac_command *command, const char *key) {
 static found_option find_letter(const lac_command *command, char letter) {
   const lac_option_group *group;
   for (int i = 0; (group = lac_command_group(command, i)); i++) {
-    for (const lac_option *option = group->table; option->key; option++) {
+    for (const lac_option *option = lac_group_options(group); option->key; option++) {
       if (option->letter == letter) {
         return (found_option){group, option};
       }
@@ -145,7 +149,7 @@ static lac_status fail_unknown_key(cli_parser *parser, const char *key) {
   int count = 0;
   const lac_option_group *group;
   for (int i = 0; (group = lac_command_group(parser->command, i)); i++) {
-    for (const lac_option *option = group->table; option->key && count < KEY_LIMIT; option++) {
+    for (const lac_option *option = lac_group_options(group); option->key && count < KEY_LIMIT; option++) {
       keys[count++] = option->key;
     }
   }
@@ -157,7 +161,7 @@ static lac_status fail_unknown_key(cli_parser *parser, const char *key) {
 
 static lac_status set_option(cli_parser *parser, found_option found, const char *value) {
   char *module = (char *)parser->arguments->options + found.group->offset;
-  return lac_options_set(parser->session->context, found.group->table, module, found.option->key, value);
+  return lac_options_set(parser->session->context, lac_group_options(found.group), module, found.option->key, value);
 }
 
 static lac_status take_value(cli_parser *parser, const char *written, const char **value) {
@@ -289,7 +293,8 @@ lac_status lac_arguments_parse(lac_session *session, const lac_command *command,
   cli_parser parser = {session, command, arguments, argc, argv, 0};
   const lac_option_group *group;
   for (int i = 0; (group = lac_command_group(command, i)); i++) {
-    CLI_TRY_GOTO(status, lac_options_default(session->context, group->table, (char *)options + group->offset), done);
+    CLI_TRY_GOTO(
+        status, lac_options_default(session->context, lac_group_options(group), (char *)options + group->offset), done);
   }
   status = parse_all(&parser);
 done:
@@ -302,7 +307,7 @@ done:
 void lac_arguments_clear(lac_arguments *arguments) {
   const lac_option_group *group;
   for (int i = 0; arguments->options && (group = lac_command_group(arguments->command, i)); i++) {
-    lac_options_clear(group->table, (char *)arguments->options + group->offset);
+    lac_options_clear(lac_group_options(group), (char *)arguments->options + group->offset);
   }
   free(arguments->options);
   free(arguments->operands);

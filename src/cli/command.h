@@ -6,10 +6,14 @@
 
 /* One module's options within a command's options struct. */
 typedef struct lac_option_group {
-  const char *title;       /* heading in --help */
-  const lac_option *table; /* NULL ends a command's groups */
-  size_t offset;           /* of the module's struct in the command's */
+  const char *title;                /* heading in --help; NULL ends a command's groups */
+  const lac_option *own;            /* the command's own table, or */
+  const lac_option *(*table)(void); /* a module's */
+  size_t offset;                    /* of the module's struct in the command's */
 } lac_option_group;
+
+/* A group's options. */
+const lac_option *lac_group_options(const lac_option_group *group);
 
 /* The first member of every command's options struct. */
 typedef struct lac_common_options {

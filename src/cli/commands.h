@@ -5,8 +5,10 @@
 #include "cli/command.h"
 
 #define LAC_COMMAND_LIST(X) \
+  X(hash_train)             \
   X(hash_encode)            \
   X(hash_search)            \
+  X(hash_eval)              \
   X(hash_export)            \
   X(info)                   \
   X(help)                   \

@@ -51,7 +51,7 @@ static void print_command_options(FILE *out, const lac_command *command) {
   fprintf(out, "    '%s') words='", command->name);
   const lac_option_group *group;
   for (int i = 0; (group = lac_command_group(command, i)); i++) {
-    for (const lac_option *option = group->table; option->key; option++) {
+    for (const lac_option *option = lac_group_options(group); option->key; option++) {
       fprintf(out, " --%s%s", lac_option_default_on(option) ? "no-" : "", option->key);
     }
   }
@@ -61,7 +61,7 @@ static void print_command_options(FILE *out, const lac_command *command) {
 static void print_option_values(FILE *out, const lac_command *command) {
   const lac_option_group *group;
   for (int i = 0; (group = lac_command_group(command, i)); i++) {
-    for (const lac_option *option = group->table; option->key; option++) {
+    for (const lac_option *option = lac_group_options(group); option->key; option++) {
       if (option->type == LAC_OPTION_NAME) {
         fprintf(out, "    '%s --%s') words='", command->name, option->key);
         for (int n = 0; option->names[n]; n++) {

@@ -94,7 +94,7 @@ done:
   return status;
 }
 
-static const lac_option_group encode_groups[] = {{"Options", encode_option_table, 0}, {0}};
+static const lac_option_group encode_groups[] = {{.title = "Options", .own = encode_option_table}, {0}};
 
 const lac_command lac_command_hash_encode = {
     .name = "hash encode",

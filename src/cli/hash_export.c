@@ -109,7 +109,7 @@ static lac_status run_export(lac_session *session, const void *argument, char *c
   return status;
 }
 
-static const lac_option_group export_groups[] = {{"Options", export_option_table, 0}, {0}};
+static const lac_option_group export_groups[] = {{.title = "Options", .own = export_option_table}, {0}};
 
 const lac_command lac_command_hash_export = {
     .name = "hash export",

@@ -198,7 +198,7 @@ static lac_status run_search(lac_session *session, const void *argument, char *c
   return status;
 }
 
-static const lac_option_group search_groups[] = {{"Options", search_option_table, 0}, {0}};
+static const lac_option_group search_groups[] = {{.title = "Options", .own = search_option_table}, {0}};
 
 const lac_command lac_command_hash_search = {
     .name = "hash search",

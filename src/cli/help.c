@@ -74,7 +74,7 @@ void lac_help_command(FILE *out, const lac_command *command) {
   const lac_option_group *group;
   for (int i = 0; (group = lac_command_group(command, i)); i++) {
     fprintf(out, "%s%s:\n", i ? "\n" : "", group->title);
-    for (const lac_option *option = group->table; option->key; option++) {
+    for (const lac_option *option = lac_group_options(group); option->key; option++) {
       help_option(out, option);
     }
   }

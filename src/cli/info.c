@@ -247,7 +247,7 @@ static lac_status run_info(lac_session *session, const void *argument, char *con
   return info_dataset(session, options, operands[0]);
 }
 
-static const lac_option_group info_groups[] = {{"Options", info_option_table, 0}, {0}};
+static const lac_option_group info_groups[] = {{.title = "Options", .own = info_option_table}, {0}};
 
 const lac_command lac_command_info = {
     .name = "info",

@@ -78,8 +78,8 @@ static void roff_command(FILE *out, const lac_command *command) {
   lac_command_usage(command, usage, sizeof usage);
   roff_heading(out, ".SS", usage);
   roff_paragraphs(out, command->description);
-  for (int i = 0; command->groups[i].table; i++) {
-    roff_options(out, command->groups[i].table);
+  for (int i = 0; command->groups[i].title; i++) {
+    roff_options(out, lac_group_options(&command->groups[i]));
   }
 }
 

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PANEL_WIDTH = 560, PANEL_HEIGHT = 420 };
+enum { PANEL_WIDTH = 560, PANEL_HEIGHT = 420, KEY_HEIGHT = 18 };
 
 /* "svg" or "png"; NULL for anything else. */
 static const char *picture_kind(const char *path) {
@@ -85,11 +85,26 @@ static bool has_points(const lac_curve *curve) {
   return false;
 }
 
+/* From the first to the last point of all curves, and never empty. */
+static void put_x_range(FILE *script, const lac_panel *panel) {
+  double low = INFINITY, high = -INFINITY;
+  for (int c = 0; c < panel->count; c++) {
+    for (int i = 0; i < panel->curves[c].count; i++) {
+      double x = panel->curves[c].x[i];
+      low = isfinite(x) && x < low ? x : low;
+      high = isfinite(x) && x > high ? x : high;
+    }
+  }
+  low = isfinite(low) ? low : 1;
+  fprintf(script, "set xrange [%.9g:%.9g]\n", low, high > low ? high : low + 1);
+}
+
 static void put_panel(FILE *script, const lac_panel *panel, int number) {
   put_setting(script, "title", panel->title);
   put_setting(script, "xlabel", panel->x_label);
   put_setting(script, "ylabel", panel->y_label);
   fputs(panel->log_x ? "set logscale x\n" : "unset logscale x\n", script);
+  put_x_range(script, panel);
   fputs(panel->percent ? "set yrange [0:100]\n" : "set yrange [*:*]\n", script);
   const char *separator = "plot ";
   for (int c = 0; c < panel->count; c++) {
@@ -100,14 +115,25 @@ static void put_panel(FILE *script, const lac_panel *panel, int number) {
       separator = ", ";
     }
   }
-  fputs(*separator == 'p' ? "set xrange [0:1]; plot NaN notitle; set xrange [*:*]\n" : "\n", script);
+  fputs(*separator == 'p' ? "set yrange [0:1]\nplot NaN notitle\n" : "\n", script);
+}
+
+static int most_curves(const lac_panel *panels, int count) {
+  int most = 1;
+  for (int p = 0; p < count; p++) {
+    most = panels[p].count > most ? panels[p].count : most;
+  }
+  return most;
 }
 
 static void put_script(FILE *script, const char *kind, const lac_panel *panels, int count) {
+  int keys = most_curves(panels, count); /* a line each below the panel */
   /* ASCII texts, taken as they are: names of files are full of what enhanced text would interpret */
   fprintf(script, "set encoding utf8\nset terminal %s noenhanced size %d,%d\n",
-          strcmp(kind, "svg") == 0 ? "svg background rgb 'white'" : "pngcairo", count * PANEL_WIDTH, PANEL_HEIGHT);
-  fputs("set grid\nset key outside below\nset border 3\nset tics nomirror\n", script);
+          strcmp(kind, "svg") == 0 ? "svg background rgb 'white'" : "pngcairo", count * PANEL_WIDTH,
+          PANEL_HEIGHT + keys * KEY_HEIGHT);
+  fprintf(script, "set key below maxcols 1\nset bmargin %d\n", keys + 4);
+  fputs("set grid\nset border 3\nset tics nomirror\n", script);
   for (int p = 0; p < count; p++) {
     put_data(script, &panels[p], p);
   }

@@ -22,20 +22,16 @@ void lac_progress_show(lac_session *session, const char *format, ...) {
   if (!session->terminal || session->silent) {
     return;
   }
+  char line[LINE_BYTES];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(line, sizeof line, format, arguments);
+  va_end(arguments);
   pthread_mutex_lock(&session->lock);
-  double now = lac_clock_seconds();
-  if (!session->progress_shown || now - session->progress_time >= LEAST_INTERVAL) {
-    char line[LINE_BYTES];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    /* the last column stays free: writing there would scroll some terminals */
-    fprintf(stderr, "\r%.*s\033[K", terminal_width() - 1, line);
-    fflush(stderr);
-    session->progress_shown = true;
-    session->progress_time = now;
-  }
+  /* the last column stays free: writing there would scroll some terminals */
+  fprintf(stderr, "\r%.*s\033[K", terminal_width() - 1, line);
+  fflush(stderr);
+  session->progress_shown = true;
   pthread_mutex_unlock(&session->lock);
 }
 
@@ -54,12 +50,16 @@ void lac_progress_clear(lac_session *session) {
 }
 
 lac_progress_meter lac_progress_meter_begin(lac_session *session, const char *what) {
-  return (lac_progress_meter){session, what, lac_clock_seconds()};
+  return (lac_progress_meter){session, what, lac_clock_seconds(), 0};
 }
 
 void lac_progress_meter_update(void *user, double done) {
-  const lac_progress_meter *meter = user;
-  double spent = lac_clock_seconds() - meter->begin;
+  lac_progress_meter *meter = user;
+  double now = lac_clock_seconds(), spent = now - meter->begin;
+  if (now - meter->shown < LEAST_INTERVAL) {
+    return;
+  }
+  meter->shown = now;
   if (done <= 0 || spent < 1) {
     lac_progress_show(meter->session, "%s %.0f %%", meter->what, 100 * done);
     return;

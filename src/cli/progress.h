@@ -4,8 +4,7 @@
 
 #include "cli/session.h"
 
-/* Shows a line in place of the last one, cut to the terminal's width; most calls within a tenth of a second of the last
- * are dropped. Callable from any worker. */
+/* Shows a line in place of the last one, cut to the terminal's width. Callable from any worker. */
 void lac_progress_show(lac_session *session, const char *format, ...) LAC_PRINTF(2, 3);
 
 /* Removes the line. Callable from any worker. */
@@ -14,11 +13,12 @@ void lac_progress_clear(lac_session *session);
 /* The same for a caller that holds the session's lock. */
 void lac_progress_erase(lac_session *session);
 
-/* Progress of a long call that says how much of it is done: shows "what 42 %, 10 s left". */
+/* Progress of a long call that says how much of it is done: shows "what 42 %, 10 s left", at most ten times a second.
+ */
 typedef struct lac_progress_meter {
   lac_session *session;
   const char *what;
-  double begin;
+  double begin, shown; /* seconds on the clock */
 } lac_progress_meter;
 
 lac_progress_meter lac_progress_meter_begin(lac_session *session, const char *what);

@@ -19,7 +19,6 @@ typedef struct lac_session {
   pthread_mutex_t lock;
   bool terminal;       /* a progress line may be shown */
   bool progress_shown; /* there is one on the screen now */
-  double progress_time;
 } lac_session;
 
 /* Leaves the function with the status of a call that failed. */

@@ -294,6 +294,9 @@ lac_type lac_dataset_type(const lac_dataset *dataset) {
 const char *lac_dataset_format(const lac_dataset *dataset) {
   return dataset->format;
 }
+int64_t lac_dataset_first_row(const lac_dataset *dataset) {
+  return dataset->first_row;
+}
 const char *lac_dataset_path(const lac_dataset *dataset) {
   return dataset->storage->path;
 }

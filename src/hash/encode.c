@@ -59,9 +59,9 @@ lac_status lac_check_finite(lac_context *context, const lac_dataset *dataset, in
   int64_t columns = lac_dataset_columns(dataset);
   for (int64_t i = 0; i < count * columns; i++) {
     if (!isfinite(x[i])) {
-      return lac_fail(context, LAC_E_INPUT,
-                      "%s: row %" PRId64 ", column %" PRId64 ": found %g, expected a finite number",
-                      lac_dataset_path(dataset), first + i / columns, i % columns, (double)x[i]);
+      return lac_fail(
+          context, LAC_E_INPUT, "%s: row %" PRId64 ", column %" PRId64 ": found %g, expected a finite number",
+          lac_dataset_path(dataset), lac_dataset_first_row(dataset) + first + i / columns, i % columns, (double)x[i]);
     }
   }
   return LAC_OK;

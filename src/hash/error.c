@@ -62,7 +62,7 @@ static lac_status error_of_rows(const lac_error *work, lac_context *context, con
     if (!isfinite(error)) {
       LAC_TRY(lac_check_finite(context, work->dataset, row + i, room->x + i * D, 1));
       return lac_fail(context, LAC_E_NUMERICAL, "%s: row %" PRId64 ": its reconstruction is too large for float32",
-                      lac_dataset_path(work->dataset), row + i);
+                      lac_dataset_path(work->dataset), lac_dataset_first_row(work->dataset) + row + i);
     }
     *sum += error;
   }

@@ -1,10 +1,14 @@
-"""A small hash model, worked out here by its definition, and data for it."""
+"""A small hash model, worked out here by its definition, and data for it; data to train on."""
 
 import random
 
-from support import ProgramTest, clustered_rows, write_npy, write_safetensors, write_vecs
+from support import ProgramTest, clustered_rows, read_safetensors, write_npy, write_safetensors, write_vecs
 
 COLUMNS, BITS = 6, 10
+
+# What is trained on.
+TRAIN_ROWS, TRAIN_COLUMNS = 400, 12
+TRAIN = ("hash", "train", "base.bvecs", "--bits", "8", "--iterations", "4")
 
 
 class Model:
@@ -56,3 +60,17 @@ class Hash(ProgramTest):
         self.query = clustered_rows(15, COLUMNS, 3)
         write_vecs("base.bvecs", self.base, "B")
         write_npy("query.npy", self.query, "f")
+
+
+class Train(ProgramTest):
+    """base.bvecs holds self.rows."""
+
+    def setUp(self):
+        super().setUp()
+        self.rows = clustered_rows(TRAIN_ROWS, TRAIN_COLUMNS, 2)
+        write_vecs("base.bvecs", self.rows, "B")
+
+    def train(self, *more, output="m.safetensors"):
+        """Trains quietly; returns the tensors."""
+        self.run_ok(*TRAIN, "-q", "-o", output, *more)
+        return read_safetensors(output)[1]

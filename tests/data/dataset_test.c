@@ -294,6 +294,8 @@ static void vecs_bad_record_in_a_large_file(void **state) {
   /* A slice names the file's records, not its own. */
   lac_dataset *slice;
   assert_int_equal(lac_dataset_slice(self->context, dataset, BAD - 5, 10, &slice), LAC_OK);
+  assert_int_equal(lac_dataset_first_row(slice), BAD - 5);
+  assert_int_equal(lac_dataset_first_row(dataset), 0);
   lac_dataset_destroy(&dataset);
   assert_int_equal(lac_dataset_read_f32(self->context, slice, 5, 1, row), LAC_E_INPUT);
   assert_non_null(strstr(lac_context_message(self->context), "record 77777 at offset 622216"));

@@ -1,0 +1,183 @@
+"""laconic hash train: what it prints, what it saves, and that every way of running it gives one model."""
+
+import json
+import os
+import signal
+import subprocess
+import unittest
+import xml.etree.ElementTree
+
+from models import TRAIN, TRAIN_COLUMNS, TRAIN_ROWS, Train
+from support import LACONIC, MPIEXEC, read_safetensors, write_npy, write_vecs
+
+DONE_KEYS = ["event", "method", "bits", "workers", "iterations", "e_ba", "seconds", "messages", "bytes", "control_bytes"]
+
+
+class Report(Train):
+    def test_json_lines(self):
+        lines = self.run_json(*TRAIN, "-o", "m.safetensors", "--workers", "3", "--epochs", "2")
+        self.assertEqual(lines[0]["event"], "start")
+        self.assertEqual({line["event"] for line in lines[1:-1]}, {"iteration"})
+        done = lines[-1]
+        self.assertEqual(list(done), DONE_KEYS)
+        self.assertEqual(list(done["seconds"]), ["init", "w", "z", "total"])
+        self.assertEqual((done["event"], done["method"], done["bits"], done["workers"]), ("done", "ba", 8, 3))
+        self.assertEqual(done["iterations"], len(lines) - 2)
+        self.assertLessEqual(done["iterations"], 4)
+        self.assertTrue(0 < done["e_ba"] < 1)
+        self.assertLessEqual(done["seconds"]["w"] + done["seconds"]["z"] + done["seconds"]["init"],
+                             done["seconds"]["total"] + 1e-3)
+        # ParMAC: M ((e + 1) P - 2) messages in a W step
+        submodels = lines[0]["submodels"]
+        self.assertEqual(lines[0]["messages"], submodels * (3 * 3 - 2))
+        self.assertEqual(done["messages"], done["iterations"] * lines[0]["messages"])
+        self.assertEqual(done["bytes"], done["iterations"] * lines[0]["bytes"])
+        self.assertGreater(done["control_bytes"], 0)
+        for number, line in enumerate(lines[1:-1], 1):
+            self.assertEqual(list(line), ["event", "iteration", "mu", "e_q", "e_ba", "precision", "accepted",
+                                          "disagreements", "worker_bytes", "seconds"])
+            self.assertEqual(line["iteration"], number)
+
+    def test_local_epochs_send_less(self):
+        lines = self.run_json(*TRAIN, "-o", "m.safetensors", "--workers", "3", "--epochs", "2", "--local-epochs")
+        self.assertEqual(lines[-1]["messages"], lines[-1]["iterations"] * lines[0]["submodels"] * (2 * 3 - 2))
+        lines = self.run_json(*TRAIN, "-o", "m.safetensors", "--workers", "1")
+        self.assertEqual((lines[-1]["messages"], lines[-1]["bytes"]), (0, 0))
+
+    def test_error_is_that_of_the_saved_model(self):
+        for method in ("ba", "itq", "pca", "lsh"):
+            done = self.run_json(*TRAIN, "-o", "m.safetensors", "--workers", "2", "--method", method)[-1]
+            self.assertEqual(list(done), DONE_KEYS)
+            self.assertEqual(done["method"], method)
+            line, = self.run_json("hash", "eval", "m.safetensors", "--base", "base.bvecs", "--query", "base.bvecs", "-k", "5")
+            self.assertAlmostEqual(line["e_ba"]["base"], done["e_ba"], delta=1e-4)
+
+    def test_text_for_people(self):
+        text = self.run_ok(*TRAIN, "-o", "m.safetensors", "--workers", "2")
+        self.assertRegex(text, r"\Am.safetensors: ba, 8 bits, 2 workers, [^\n]*\n\Z")
+        done = self.run_program(*TRAIN, "-o", "m.safetensors", "--workers", "2", "-v")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("laconic: iteration 1/4 mu ", done.stderr)
+        self.assertNotIn("\r", done.stderr)  # no progress line where there is no terminal
+        done = self.run_program(*TRAIN, "-q", "-o", "m.safetensors", "--workers", "2", "--log-view")
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"\Aevent +count +seconds")
+        self.assertRegex(done.stderr, r"(?m)^w step +\d+ ")
+
+    def test_dry_run(self):
+        before = self.files()
+        line, = self.run_json(*TRAIN, "--workers", "3", "--dry-run")
+        self.assertEqual(list(line), ["event", "base", "options", "workers", "serial", "shares", "rows", "columns", "type",
+                                      "submodels", "submodel_bytes", "messages", "bytes", "memory"])
+        self.assertEqual((line["event"], line["rows"], line["columns"], line["type"]), ("plan", TRAIN_ROWS, TRAIN_COLUMNS, "u8"))
+        self.assertEqual(line["shares"], [134, 133, 133])
+        self.assertEqual(line["options"]["bits"], 8)
+        text = self.run_ok(*TRAIN, "--workers", "3", "--dry-run", "-o", "/nowhere/else")
+        self.assertIn("--iterations 4", text)
+        self.assertRegex(text, r"(?m)^shares +134 133 133$")
+        self.assertEqual(self.files(), before)
+
+    def test_plot(self):
+        self.train("--plot", "curves.svg", "--workers", "2")
+        texts = "".join(xml.etree.ElementTree.parse("curves.svg").getroot().itertext())
+        for word in ("E_Q", "E_BA", "iteration"):
+            self.assertIn(word, texts)
+        self.train("--plot", "none.png", "--workers", "2", "--method", "lsh")  # no iterations: an empty picture
+        with open("none.png", "rb") as file:
+            self.assertEqual(file.read(4), b"\x89PNG")
+
+
+class OneModel(Train):
+    def test_serial_and_threads(self):
+        for workers in (1, 3):
+            ring = self.train("--workers", workers)
+            self.assertEqual(set(ring), {"encoder.weight", "encoder.bias", "decoder.weight", "decoder.bias"})
+            self.assertEqual(self.train("--workers", workers, "--serial"), ring)
+            self.assertEqual(self.train("--workers", workers, "--threads", "2"), ring)
+            self.assertEqual(self.train("--workers", workers), ring)
+        self.assertNotEqual(self.train("--workers", "3", "--seed", "5"), ring)
+
+    @unittest.skipUnless(MPIEXEC, "built without MPI")
+    def test_ranks(self):
+        ring = self.train("--workers", "2")
+        done = self.run_ranks(2, *TRAIN, "-o", "mpi.safetensors", "--json")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual(len([line for line in lines if line["event"] == "done"]), 1)
+        self.assertEqual(lines[-1]["workers"], 2)
+        self.assertEqual(read_safetensors("mpi.safetensors")[1], ring)
+        self.assertEqual(read_safetensors("mpi.safetensors")[0], read_safetensors("m.safetensors")[0])
+
+    def test_a_file_for_each_worker(self):
+        ring = self.train("--workers", "2")
+        for i in range(2):
+            write_vecs(f"part-{i}.bvecs", self.rows[200 * i:200 * i + 200], "B")
+        parts = ("hash", "train", "part-%r.bvecs", *TRAIN[3:], "-q", "-o", "p.safetensors")
+        self.run_ok(*parts)
+        self.assertEqual(read_safetensors("p.safetensors")[1], ring)
+        meta = read_safetensors("p.safetensors")[0]
+        self.assertEqual((meta["data"], json.loads(meta["shares"])), ("part-%r.bvecs", [200, 200]))
+        self.run_ok(*parts, "--serial", "--workers", "2")
+        self.assertEqual(read_safetensors("p.safetensors")[1], ring)
+        if MPIEXEC:
+            done = self.run_ranks(2, *parts)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+            self.assertEqual(read_safetensors("p.safetensors")[1], ring)
+
+    def test_shares(self):
+        self.train("--workers", "2", "--shares", "3,1")
+        meta = read_safetensors("m.safetensors")[0]
+        self.assertEqual(json.loads(meta["shares"]), [300, 100])
+        done = self.run_program(*TRAIN, "-o", "m.safetensors", "--workers", "2", "--shares", "measured")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        meta, measured = read_safetensors("m.safetensors")
+        shares = json.loads(meta["shares"])
+        self.assertEqual((len(shares), sum(shares)), (2, TRAIN_ROWS))
+        self.assertTrue(all(20 <= share for share in shares), shares)
+        self.assertEqual(self.train("--workers", "2", "--shares", ",".join(map(str, shares))), measured)
+
+    def test_what_the_model_says_of_itself(self):
+        self.train("--workers", "2")
+        meta = read_safetensors("m.safetensors")[0]
+        options = json.loads(meta["options"])
+        self.assertEqual((options["bits"], options["iterations"], options["method"]), (8, 4, "ba"))
+        self.assertEqual(meta["data"], "base.bvecs")
+        prints = json.loads(meta["fingerprints"])
+        for i, rows in enumerate((self.rows[:200], self.rows[200:])):
+            write_npy("half.npy", rows, "B")
+            self.assertEqual(self.run_json("info", "half.npy")[0]["fingerprint"], prints[i])
+        line, = self.run_json("info", "m.safetensors")
+        self.assertEqual((line["bits"], line["columns"], line["metadata"]["shares"]), (8, TRAIN_COLUMNS, [200, 200]))
+
+
+class Interrupts(Train):
+    LONG = ("--iterations", "1000", "--mu", "1e-9", "--mu-factor", "1.0001", "--workers", "2", "--undo-limit", "1000")
+
+    def start(self, *more, ranks=0):
+        """Starts a run that would take long and waits until it is in the midst of it."""
+        command = [LACONIC, *TRAIN[:5], *self.LONG, "--json", "-o", "m.safetensors", *more]
+        if ranks:
+            command = [MPIEXEC, "-n", str(ranks), *command]
+        run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
+        self.addCleanup(run.stdout.close)
+        self.addCleanup(run.stderr.close)
+        for line in run.stdout:
+            if json.loads(line).get("iteration", 0) >= 3:
+                return run
+        self.fail(run.stderr.read())
+
+    def test_best_model_is_kept(self):
+        for number, more in ((signal.SIGINT, ()), (signal.SIGTERM, ()), (signal.SIGINT, ("--serial",))):
+            run = self.start(*more)
+            run.send_signal(number)
+            output, errors = run.communicate(timeout=60)
+            self.assertEqual(run.returncode, 130)
+            self.assertRegex(errors, r"\Alaconic: interrupted; [^\n]* m.safetensors\n\Z")
+            self.assertNotIn('"done"', output)
+            self.run_ok("hash", "encode", "m.safetensors", "base.bvecs", "-q", "-o", "codes.npy")
+            self.assertEqual(sorted(os.listdir(".")), ["base.bvecs", "codes.npy", "m.safetensors"])
+            os.remove("m.safetensors")
+
+
+if __name__ == "__main__":
+    unittest.main()
