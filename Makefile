@@ -20,7 +20,7 @@ SHELL   := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build check check-long install format tidy clean packages-build packages-check packages-demo
+.PHONY: help build check check-long demo install format tidy clean packages-build packages-check packages-demo
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -43,6 +43,9 @@ check: packages-check  ## every test of the default tier, sanitised too, and the
 
 check-long: packages-check packages-demo  ## thread sanitizer, fuzzing, and what needs LACONIC_DATA
 	@tests/check-long.sh
+
+demo: packages-demo build  ## train on Fashion-MNIST with 2 workers and compare four kinds of hash codes
+	@examples/demo.sh build/laconic build/demo
 
 install: build  ## install under prefix=/usr/local (and DESTDIR)
 	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(prefix)
