@@ -101,8 +101,8 @@ typedef struct lac_mac_options {
 #define LAC_MAC_OPTIONS(struct_type, part) \
   {.key = "iterations", .type = LAC_OPTION_INT, .offset = offsetof(struct_type, part.iterations), .low = 0, .high = 1000, .fallback = "12", \
    .help = "most values of mu that are tried"}, \
-  {.key = "mu", .type = LAC_OPTION_REAL, .offset = offsetof(struct_type, part.mu), .low = 1e-12, .high = 1e12, .fallback = "0.1", \
-   .help = "first value of the penalty weight mu, for data scaled to [0, 1]"}, \
+  {.key = "mu", .type = LAC_OPTION_REAL, .offset = offsetof(struct_type, part.mu), .low = 1e-12, .high = 1e12, .fallback = "0.03", \
+   .help = "first value of the penalty weight mu, in units of the data's variance per bit"}, \
   {.key = "mu-factor", .type = LAC_OPTION_REAL, .offset = offsetof(struct_type, part.mu_factor), .low = 1.0001, .high = 1e6, .fallback = "1.6", \
    .help = "factor from one mu to the next"}, \
   {.key = "epochs", .type = LAC_OPTION_INT, .offset = offsetof(struct_type, part.epochs), .low = 1, .high = 1000, .fallback = "1", \
@@ -113,7 +113,7 @@ typedef struct lac_mac_options {
    .help = "most submodels that a worker trains together; 0 is submodels / workers, rounded up"}, \
   {.key = "undo-limit", .type = LAC_OPTION_INT, .offset = offsetof(struct_type, part.undo_limit), .low = 1, .high = 1000, .fallback = "3", \
    .help = "stop after this many undone steps in a row"}, \
-  {.key = "undo-tolerance", .type = LAC_OPTION_REAL, .offset = offsetof(struct_type, part.undo_tolerance), .low = 0, .high = 1, .fallback = "0.02", \
+  {.key = "undo-tolerance", .type = LAC_OPTION_REAL, .offset = offsetof(struct_type, part.undo_tolerance), .low = 0, .high = 1, .fallback = "0.05", \
    .help = "undo a step when the validation measure is below 1 minus this times the best so far"}
 /* clang-format on */
 

@@ -1,6 +1,7 @@
 #include "hash/start.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -56,6 +57,49 @@ void lac_start_sample_clear(const lac_team *team, lac_start_sample *sample) {
   *sample = (lac_start_sample){0};
 }
 
+static int compare_keys(const void *a, const void *b) {
+  uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+  return (left > right) - (left < right);
+}
+
+/* Equal rows have equal keys; different ones collide with probability 2^-64 a pair. */
+static uint64_t row_key(const float *row, int64_t padded) {
+  uint64_t key = 0;
+  for (int64_t c = 0; c < padded; c++) {
+    uint32_t bits;
+    memcpy(&bits, row + c, sizeof bits);
+    key = (key ^ bits) * UINT64_C(0x9e3779b97f4a7c15);
+    key ^= key >> 29;
+  }
+  return key;
+}
+
+lac_status lac_start_duplicates(lac_context *context, const lac_team *team, const lac_start_sample *sample,
+                                int64_t padded, int64_t *duplicates) {
+  int64_t *counts;
+  LAC_TRY(LAC_NEW(context, team->count, &counts));
+  lac_status status = LAC_OK;
+  for (int shard = 0; !status && shard < team->count; shard++) {
+    uint64_t *keys;
+    status = LAC_NEW(context, sample->counts[shard], &keys);
+    for (int64_t i = 0; !status && i < sample->counts[shard]; i++) {
+      keys[i] = row_key(sample->rows[shard] + i * padded, padded);
+    }
+    if (!status) {
+      qsort(keys, (size_t)sample->counts[shard], sizeof *keys, compare_keys);
+    }
+    for (int64_t i = 1; !status && i < sample->counts[shard]; i++) {
+      counts[shard] += keys[i] == keys[i - 1];
+    }
+    lac_free(keys);
+  }
+  if (!status) {
+    status = lac_team_sum_i64(context, team, counts, 1, duplicates);
+  }
+  lac_free(counts);
+  return status;
+}
+
 /* moments (D, D) += rows' rows, upper triangle, summed in blocks so that single precision does not lose much. */
 static lac_status add_moments(lac_context *context, const float *rows, int64_t count, int64_t columns, int64_t padded,
                               double *moments) {
@@ -79,16 +123,20 @@ lac_status lac_start_pca(lac_context *context, const lac_team *team, const lac_s
   int64_t padded = lac_padded(columns);
   double start = lac_seconds(), *moments = NULL, *sum = NULL, *found = NULL;
   lac_status status = LAC_OK;
-  LAC_TRY_GOTO(status, LAC_NEW(context, team->count * columns * columns, &moments), done);
+  LAC_TRY_GOTO(status, LAC_NEW(context, columns * columns, &moments), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, columns * columns, &sum), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, count * columns, &found), done);
   for (int shard = 0; shard < team->count; shard++) {
-    LAC_TRY_GOTO(status,
-                 add_moments(context, sample->rows[shard], sample->counts[shard], columns, padded,
-                             moments + shard * columns * columns),
-                 done);
+    double *own = shard == 0 ? sum : moments; /* added in shard order, as a ring adds them */
+    memset(own, 0, (size_t)(columns * columns) * sizeof *own);
+    LAC_TRY_GOTO(status, add_moments(context, sample->rows[shard], sample->counts[shard], columns, padded, own), done);
+    for (int64_t i = 0; shard > 0 && i < columns * columns; i++) {
+      sum[i] += own[i];
+    }
   }
-  LAC_TRY_GOTO(status, lac_team_sum_f64(context, team, moments, columns * columns, sum), done);
+  if (team->world) {
+    LAC_TRY_GOTO(status, lac_world_sum_f64(team->world, sum, columns * columns), done);
+  }
   *trace = 0;
   for (int64_t i = 0; i < columns; i++) {
     for (int64_t j = i; j < columns; j++) {

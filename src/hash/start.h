@@ -30,6 +30,10 @@ LAC_MUST_USE lac_status lac_start_sample_create(lac_context *context, const lac_
                                                 int64_t seed, int64_t total, lac_start_sample *sample);
 void lac_start_sample_clear(const lac_team *team, lac_start_sample *sample);
 
+/* How many rows of the sample equal another row of the same shard's sample, over all shards. Collective. */
+LAC_MUST_USE lac_status lac_start_duplicates(lac_context *context, const lac_team *team, const lac_start_sample *sample,
+                                             int64_t padded, int64_t *duplicates);
+
 /* Largest eigenvalues (count) and eigenvectors (count, padded) of the sample's second moments about zero (the rows are
  * centred), and the trace. Found on shard 0 and sent to the others, so that all have the same bits. Collective. */
 LAC_MUST_USE lac_status lac_start_pca(lac_context *context, const lac_team *team, const lac_start_sample *sample,

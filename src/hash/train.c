@@ -13,8 +13,8 @@
 /* Defaults that depend on the data. */
 enum {
   LAC_PRECONDITIONED = 32,     /* directions of largest variance whose variance is levelled */
-  LAC_START_ROWS = 10,          /* rows per column that the autoencoder's start is found from … */
-  LAC_START_LEAST = 10000,      /* … at least, over all shards */
+  LAC_START_ROWS = 10,         /* rows per column that the autoencoder's start is found from … */
+  LAC_START_LEAST = 10000,     /* … at least, over all shards */
   LAC_SAMPLE_DEFAULT = 100000, /* for PCA and ITQ as methods of their own */
   LAC_VALIDATION_QUERIES = 200,
   LAC_RELAXED_STARTS = 1, /* Z steps of a run that make a relaxed start */
@@ -41,6 +41,12 @@ typedef struct lac_run {
   double start;
 } lac_run;
 
+/* mu is given in units of the data's variance per bit: the same values then serve all data sets and lengths of codes.
+ */
+static double mu_unit(const lac_training *common) {
+  return common->variance / (double)common->bits;
+}
+
 static void tell(const lac_run *run, const char *phase, const lac_mac_report *report) {
   if (!run->progress || run->team->first != 0) {
     return;
@@ -49,6 +55,7 @@ static void tell(const lac_run *run, const char *phase, const lac_mac_report *re
   if (report) {
     double total = (double)report->points * run->common.variance;
     progress.mac = *report;
+    progress.mac.mu /= mu_unit(&run->common);
     progress.e_q = report->penalised / total;
     progress.e_ba = report->nested / total;
   }
@@ -310,6 +317,16 @@ int64_t lac_start_rows(const lac_hash_options *options, int64_t columns) {
   return columns * LAC_START_ROWS > LAC_START_LEAST ? columns * LAC_START_ROWS : LAC_START_LEAST;
 }
 
+static lac_status warn_of_duplicates(lac_run *run, const lac_start_sample *sample) {
+  int64_t duplicates;
+  LAC_TRY(lac_start_duplicates(run->context, run->team, sample, lac_padded(run->common.columns), &duplicates));
+  if (duplicates > 0 && run->team->first == 0) {
+    lac_context_log(run->context, LAC_LOG_WARNING, "%s: %" PRId64 " of %" PRId64 " sampled points equal another one",
+                    lac_dataset_path(run->data[0]), duplicates, sample->total);
+  }
+  return LAC_OK;
+}
+
 /* Encoder weights (L, padded D) of the start, and the preconditioner of a linear encoder. */
 static lac_status start_weights(lac_run *run, float *weight) {
   const lac_hash_options *options = run->options;
@@ -329,6 +346,7 @@ static lac_status start_weights(lac_run *run, float *weight) {
   LAC_TRY_GOTO(status, LAC_NEW(run->context, count, &values), done);
   LAC_TRY_GOTO(status, LAC_NEW(run->context, count * padded, &vectors), done);
   LAC_TRY_GOTO(status, sample_of(run, false, lac_start_rows(options, columns), &sample), done);
+  LAC_TRY_GOTO(status, warn_of_duplicates(run, &sample), done);
   LAC_TRY_GOTO(status, lac_start_pca(run->context, run->team, &sample, columns, count, values, vectors, &trace), done);
   if (precondition) {
     LAC_TRY_GOTO(status, set_preconditioner(run, rank < count ? rank : count, values, vectors, trace), done);
@@ -444,7 +462,9 @@ static lac_status make_start(lac_run *run) {
     lac_mac_sums sums;
     /* A linear start separates its own codes already: the first W step is to learn better ones. */
     if (options->encoder == LAC_ENCODER_LINEAR) {
-      LAC_TRY_GOTO(status, lac_z_step(&run->trainers[shard], run->context, options->mac.mu, &sums), done);
+      LAC_TRY_GOTO(status,
+                   lac_z_step(&run->trainers[shard], run->context, options->mac.mu * mu_unit(&run->common), &sums),
+                   done);
     }
   }
   status = start_validation(run);
@@ -533,6 +553,7 @@ static lac_status learn(lac_run *run, lac_hash_result *result) {
   lac_mac_options options = run->options->mac;
   bool validate = run->options->validation != 0;
   options.seed = run->options->seed;
+  options.mu *= mu_unit(&run->common);
   LAC_TRY(LAC_NEW(run->context, run->team->count, &shards));
   for (int shard = 0; shard < run->team->count; shard++) {
     shards[shard] = &run->trainers[shard];
