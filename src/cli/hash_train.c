@@ -167,6 +167,14 @@ static int64_t all_points(const lac_train_shards *shards, int workers) {
   return sum;
 }
 
+/* The method's options with nothing left open. It owns no texts: the table has none. */
+static lac_hash_options resolved_options(const training *run, const lac_train_shards *shards) {
+  lac_hash_options options = run->options->hash;
+  lac_hash_options_resolve(&options, all_points(shards, run->workers), lac_dataset_columns(shards->shards[0]),
+                           run->workers);
+  return options;
+}
+
 static void print_options(lac_session *session, lac_context *context, const lac_hash_options *options) {
   for (const lac_option *option = lac_hash_option_table(); option->key; option++) {
     char *text;
@@ -189,8 +197,9 @@ static void print_plan(const training *run, lac_context *context, const lac_trai
                        const lac_hash_estimate *estimate) {
   lac_session *session = run->session;
   char each[32], step[32], memory[32];
+  lac_hash_options resolved = resolved_options(run, shards);
   lac_print(session, "options\n");
-  print_options(session, context, &run->options->hash);
+  print_options(session, context, &resolved);
   lac_print(session, "data         %s: %" PRId64 " rows, %" PRId64 " columns, %s\n", run->base_path,
             all_points(shards, run->workers), lac_dataset_columns(shards->shards[0]),
             lac_type_name(lac_dataset_type(shards->shards[0])));
@@ -206,8 +215,9 @@ static void print_plan(const training *run, lac_context *context, const lac_trai
 
 static lac_status print_plan_json(const training *run, lac_context *context, const char *event,
                                   const lac_train_shards *shards, const lac_hash_estimate *estimate) {
+  lac_hash_options resolved = resolved_options(run, shards);
   char *options;
-  CLI_TRY(lac_options_json(context, lac_hash_option_table(), &run->options->hash, &options));
+  CLI_TRY(lac_options_json(context, lac_hash_option_table(), &resolved, &options));
   lac_print_json(
       run->session,
       json_pack("{s:s, s:o, s:o, s:i, s:b, s:o, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I}", "event", event, "base",
@@ -257,8 +267,9 @@ static json_t *json_prints(const int64_t *prints, int count) {
 /* What only the command line knows of where the model comes from. */
 static lac_status describe_origin(const training *run, lac_context *context, const lac_train_shards *shards,
                                   const int64_t *prints, lac_hash *model) {
+  lac_hash_options resolved = resolved_options(run, shards);
   char *options;
-  CLI_TRY(lac_options_json(context, lac_hash_option_table(), &run->options->hash, &options));
+  CLI_TRY(lac_options_json(context, lac_hash_option_table(), &resolved, &options));
   lac_status status = lac_hash_set_meta(context, model, "options", options);
   free(options);
   if (status) {

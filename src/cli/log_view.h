@@ -4,7 +4,8 @@
 
 #include "cli/session.h"
 
-/* A table on stderr of the profile's events, those of this process. */
-void lac_log_view_print(lac_session *session);
+/* A table on stderr of the profile's events: sums over all processes, and how the seconds spread over these. Collective
+ * over the ranks of an MPI job. Errors: MEMORY and those of a world. */
+LAC_MUST_USE lac_status lac_log_view_print(lac_session *session);
 
 #endif

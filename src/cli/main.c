@@ -22,7 +22,9 @@ static void on_signal(int number) {
 
 static void watch_signals(lac_context *context) {
   signalled_context = context;
-  struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+  /* Without SA_RESTART: a launcher that is asked to stop no longer reads what its ranks print, and a rank that is stuck
+   * in such a write could not save its model. */
+  struct sigaction action = {.sa_handler = on_signal};
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
@@ -100,8 +102,9 @@ static lac_status run_command(lac_session *session, const lac_command *command, 
     lac_session_set_modes(session, common->json, common->quiet, common->verbose);
     status = command->run(session, arguments.options, arguments.operands, arguments.count);
     lac_progress_clear(session);
-    if (common->log_view) {
-      lac_log_view_print(session);
+    if (common->log_view && (!status || session->ranks == 1)) {
+      lac_status viewed = lac_log_view_print(session);
+      status = status ? status : viewed;
     }
   }
   lac_arguments_clear(&arguments);

@@ -76,7 +76,12 @@ void lac_say(lac_session *session, const char *format, ...) {
   va_end(arguments);
 }
 
+/* What an interrupt kept from being written stays in the buffer and is no failure. */
 static void keep_error(lac_session *session, bool failed) {
+  if (failed && errno == EINTR && lac_context_interrupted(session->context)) {
+    clearerr(stdout);
+    return;
+  }
   if (failed && session->print_error == 0) {
     session->print_error = errno ? errno : EIO;
   }

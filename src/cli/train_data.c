@@ -254,12 +254,16 @@ lac_status lac_train_shards_open(lac_context *context, const lac_team *team, con
   *shards = (lac_train_shards){.count = team->count};
   shards->shards = calloc((size_t)team->count, sizeof *shards->shards);
   shards->points = calloc((size_t)team->total, sizeof *shards->points);
-  lac_status status =
-      shards->shards && shards->points ? LAC_OK : lac_fail(context, LAC_E_MEMORY, "cannot allocate the shards");
+  bool allocated = shards->shards && shards->points;
+  lac_status status = allocated ? LAC_OK : lac_fail(context, LAC_E_MEMORY, "cannot allocate the shards");
   status = lac_team_agree(team, status);
-  if (!status && !base->whole) {
+  if (status || !allocated) {
+    lac_train_shards_close(shards);
+    return status;
+  }
+  if (!base->whole) {
     status = open_own_files(context, team, base, shards);
-  } else if (!status) {
+  } else {
     status = resolve_points(context, team, base, options, shards->points);
     if (!status) {
       status = slice_shards(context, team, base, shards);

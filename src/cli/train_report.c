@@ -76,6 +76,9 @@ void lac_train_report_update(void *user, const lac_hash_progress *progress) {
     const char *phase, *text;
   } phases[] = {{"scan", "reading the data"}, {"init", "finding the first codes"}, {"finish", "finishing the model"}};
   lac_train_report *report = user;
+  if (lac_context_interrupted(report->session->context)) {
+    return; /* saving the model comes first */
+  }
   if (strcmp(progress->phase, "train") == 0) {
     keep_point(report, progress);
     print_iteration_json(report->session, progress);

@@ -9,6 +9,17 @@ static int64_t bytes_per_point(const lac_hash_options *options) {
   return copies * words * 8 + (options->encoder == LAC_ENCODER_RBF ? options->centres : 0);
 }
 
+void lac_hash_options_resolve(lac_hash_options *options, int64_t points, int64_t columns, int workers) {
+  int64_t submodels = 2 * options->bits;
+  options->validation = lac_validation_queries(options, points);
+  if (options->encoder == LAC_ENCODER_LINEAR) {
+    options->sample = lac_start_rows(options, columns);
+  }
+  if (options->mac.batch == 0) {
+    options->mac.batch = (submodels + workers - 1) / workers;
+  }
+}
+
 lac_status lac_hash_train_estimate(lac_context *context, const lac_hash_options *options, int64_t points,
                                    int64_t columns, lac_type type, int workers, lac_hash_estimate *estimate) {
   (void)type; /* values that are not bytes are converted block by block */

@@ -410,13 +410,17 @@ done:
   return status;
 }
 
+int64_t lac_validation_queries(const lac_hash_options *options, int64_t points) {
+  if (options->validation >= 0) {
+    return options->validation;
+  }
+  return points / 20 < LAC_VALIDATION_QUERIES ? points / 20 : LAC_VALIDATION_QUERIES;
+}
+
 static lac_status start_validation(lac_run *run) {
   const lac_hash_options *options = run->options;
   int64_t points = run->statistics.points, total = run->team->total;
-  int64_t queries = options->validation >= 0 ? options->validation : points / 20;
-  if (options->validation < 0 && queries > LAC_VALIDATION_QUERIES) {
-    queries = LAC_VALIDATION_QUERIES;
-  }
+  int64_t queries = lac_validation_queries(options, points);
   for (int shard = 0; shard < run->team->count; shard++) {
     lac_trainer *trainer = &run->trainers[shard];
     int64_t number = trainer->number, mine = (number + 1) * queries / total - number * queries / total;

@@ -81,6 +81,9 @@ LAC_MUST_USE lac_status lac_hash_options_check(lac_context *context, const lac_h
 /* Rows, over all shards, that the start is found from, for inputs of that many columns. */
 int64_t lac_start_rows(const lac_hash_options *options, int64_t columns);
 
+/* Validation queries, over all shards. */
+int64_t lac_validation_queries(const lac_hash_options *options, int64_t points);
+
 /* Allocates a shard's parts that the model and the rows do not own. x and input are set already. */
 LAC_MUST_USE lac_status lac_trainer_create(lac_context *context, const lac_training *common, int64_t number,
                                            lac_trainer *trainer);

@@ -3,6 +3,7 @@
 import gzip
 import math
 import os
+import re
 import struct
 import unittest
 
@@ -65,6 +66,12 @@ class Data(ProgramTest):
         self.check("data", "--format=ivecs", format="ivecs", type="i32")
         line = self.run_bad("info", "data", "--format", "fvec", names=["fvec", "bvecs"])
         self.assertIn("npy", line)
+
+    def test_formats_of_the_help_are_all_there_are(self):
+        write_npy("n.npy", [[1, 2]], "f")
+        known = re.search(r"expected one of ([a-z0-9, ]+)$", self.run_bad("info", "n.npy", "--format", "x").strip())
+        told = re.search(r"recognising it: ([a-z0-9, ]+) or (\w+)", " ".join(self.run_ok("info", "--help").split()))
+        self.assertEqual(sorted(known.group(1).split(", ")), sorted(told.group(1).split(", ") + [told.group(2)]))
 
     def test_no_range_reads_no_values(self):
         write_npy("n.npy", [[1, 2]], "f")

@@ -63,11 +63,12 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1, arguments)
         self.assertRegex(done.stderr, r"\Alaconic: standard output: [^\n]+\n\Z", arguments)
 
-    def run_ranks(self, ranks, *arguments, timeout=120):
-        """Runs it as ranks of an MPI job; stderr without what mpiexec adds."""
+    def run_ranks(self, ranks, *arguments, timeout=120, keep=False):
+        """Runs it as ranks of an MPI job; stderr without what mpiexec adds unless `keep`."""
         done = subprocess.run([MPIEXEC, "-n", str(ranks), LACONIC, *map(str, arguments)], stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", timeout=timeout)
-        done.stderr = "".join(line for line in done.stderr.splitlines(True) if line.startswith("laconic:"))
+        if not keep:
+            done.stderr = "".join(line for line in done.stderr.splitlines(True) if line.startswith("laconic:"))
         return done
 
     def files(self):

@@ -1,9 +1,14 @@
 """laconic hash train: what it prints, what it saves, and that every way of running it gives one model."""
 
+import fcntl
 import json
 import os
+import pty
+import re
 import signal
+import struct
 import subprocess
+import termios
 import unittest
 import xml.etree.ElementTree
 
@@ -61,8 +66,45 @@ class Report(Train):
         self.assertNotIn("\r", done.stderr)  # no progress line where there is no terminal
         done = self.run_program(*TRAIN, "-q", "-o", "m.safetensors", "--workers", "2", "--log-view")
         self.assertEqual(done.returncode, 0)
-        self.assertRegex(done.stderr, r"\Aevent +count +seconds")
+        self.assertRegex(done.stderr, r"\Aevent +count ")
         self.assertRegex(done.stderr, r"(?m)^w step +\d+ ")
+        if MPIEXEC:
+            done = self.run_ranks(2, *TRAIN, "-o", "m.safetensors", "--log-view", "--json", keep=True)
+            self.assertEqual(done.returncode, 0)
+            sent = re.search(r"(?m)^ring send +(\d+) .* (\d+) +(\d+) +-$", done.stderr)
+            line = json.loads(done.stdout.splitlines()[-1])
+            self.assertEqual([int(number) for number in sent.groups()],
+                             [line["messages"], line["messages"], line["bytes"]])
+
+    def on_terminal(self, *more):
+        """What a terminal of 60 columns on stderr shows, as it came."""
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 24, 60, 0, 0))
+        run = subprocess.Popen([LACONIC, *TRAIN, "-o", "m.safetensors", "--workers", "2", *more],
+                               stdout=subprocess.DEVNULL, stderr=slave)
+        os.close(slave)
+        shown = b""
+        while True:
+            try:
+                part = os.read(master, 4096)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            shown += part
+        os.close(master)
+        self.assertEqual(run.wait(timeout=60), 0)
+        return shown.decode()
+
+    def test_progress_on_a_terminal(self):
+        shown = self.on_terminal()
+        lines = shown.split("\r")
+        self.assertEqual(lines[-1], "\x1b[K")  # cleared at the end
+        for line in lines:
+            self.assertNotIn("\n", line)
+            self.assertLess(len(line.replace("\x1b[K", "")), 60)
+        self.assertRegex(shown, r"\r1/4 mu \S+ E_Q 0\.\d+ E_BA 0\.\d+ precision \d+\.\d %")
+        self.assertEqual(self.on_terminal("-q"), "")
 
     def test_dry_run(self):
         before = self.files()
@@ -72,6 +114,7 @@ class Report(Train):
         self.assertEqual((line["event"], line["rows"], line["columns"], line["type"]), ("plan", TRAIN_ROWS, TRAIN_COLUMNS, "u8"))
         self.assertEqual(line["shares"], [134, 133, 133])
         self.assertEqual(line["options"]["bits"], 8)
+        self.assertEqual((line["options"]["validation"], line["options"]["batch"]), (20, 6))  # 1 in 20 of 400; 16 / 3
         text = self.run_ok(*TRAIN, "--workers", "3", "--dry-run", "-o", "/nowhere/else")
         self.assertIn("--iterations 4", text)
         self.assertRegex(text, r"(?m)^shares +134 133 133$")
@@ -96,6 +139,13 @@ class OneModel(Train):
             self.assertEqual(self.train("--workers", workers, "--threads", "2"), ring)
             self.assertEqual(self.train("--workers", workers), ring)
         self.assertNotEqual(self.train("--workers", "3", "--seed", "5"), ring)
+
+    def test_resolved_options_make_the_same_model(self):
+        ring = self.train("--workers", "3")
+        options = json.loads(read_safetensors("m.safetensors")[0]["options"])
+        self.assertNotIn(-1, options.values())
+        again = [f"--{key}={value}" for key, value in options.items() if not isinstance(value, bool)]
+        self.assertEqual(self.train("--workers", "3", *again), ring)
 
     @unittest.skipUnless(MPIEXEC, "built without MPI")
     def test_ranks(self):
@@ -164,7 +214,7 @@ class Interrupts(Train):
         for line in run.stdout:
             if json.loads(line).get("iteration", 0) >= 3:
                 return run
-        self.fail(run.stderr.read())
+        return self.fail(run.stderr.read())
 
     def test_best_model_is_kept(self):
         for number, more in ((signal.SIGINT, ()), (signal.SIGTERM, ()), (signal.SIGINT, ("--serial",))):
@@ -176,6 +226,45 @@ class Interrupts(Train):
             self.assertNotIn('"done"', output)
             self.run_ok("hash", "encode", "m.safetensors", "base.bvecs", "-q", "-o", "codes.npy")
             self.assertEqual(sorted(os.listdir(".")), ["base.bvecs", "codes.npy", "m.safetensors"])
+            os.remove("m.safetensors")
+
+    def test_interrupted_before_there_is_a_model(self):
+        write_npy("base.npy", [[float(v) for v in row] for row in self.rows * 50])
+        run = subprocess.Popen([LACONIC, "hash", "train", "base.npy", "--bits", "8", "-o", "m.safetensors", "--json",
+                                "--workers", "2"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
+        self.assertEqual(json.loads(run.stdout.readline())["event"], "start")
+        run.send_signal(signal.SIGINT)
+        output, errors = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 130)
+        self.assertRegex(errors, r"\Alaconic: interrupted[^\n]*\n\Z")
+        last = json.loads(output.splitlines()[-1])
+        self.assertEqual(last["event"], "interrupted")
+        self.assertEqual(os.path.exists("m.safetensors"), last["saved"])
+
+    def test_second_signal_kills(self):
+        run = self.start()
+        os.kill(run.pid, signal.SIGSTOP)  # both arrive before the work can stop
+        run.send_signal(signal.SIGINT)
+        os.kill(run.pid, signal.SIGCONT)
+        run.send_signal(signal.SIGTERM)
+        run.communicate(timeout=60)
+        self.assertIn(run.returncode, (130, -signal.SIGTERM))
+
+    @unittest.skipUnless(MPIEXEC, "built without MPI")
+    def test_ranks_are_interrupted_together(self):
+        """Whichever rank is told to stop."""
+        for rank in range(2):
+            run = self.start(ranks=2)
+            with open(f"/proc/{run.pid}/task/{run.pid}/children", encoding="ascii") as file:
+                ranks = file.read().split()
+            self.assertEqual(len(ranks), 2)
+            os.kill(int(ranks[rank]), signal.SIGTERM)
+            output, errors = run.communicate(timeout=60)
+            self.assertEqual(run.returncode, 130)
+            self.assertEqual(re.findall("(?m)^laconic: .*$", errors),
+                             ["laconic: interrupted; the best model so far is in m.safetensors"])
+            self.assertEqual(json.loads(output.splitlines()[-1]), {"event": "interrupted", "saved": True})
+            self.run_ok("hash", "encode", "m.safetensors", "base.bvecs", "-q", "-o", "codes.npy")
             os.remove("m.safetensors")
 
 
