@@ -3,88 +3,17 @@
  * `machine REPEATS json` one line of JSON. Unset OPENBLAS_CORETYPE first: it may ask for another processor's kernels.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/memory.h"
-#include "math/blas.h"
+#include "rates.h"
 
-enum { REPEATS = 9, MOST_REPEATS = 1000, TRIAD = 1 << 24 };
-
-typedef struct figure {
-  double low, median, high;
-} figure;
-
-static double cpu_seconds(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-static int by_value(const void *left, const void *right) {
-  double a = *(const double *)left, b = *(const double *)right;
-  return (a > b) - (a < b);
-}
-
-static figure figure_of(double *rates, int count) {
-  qsort(rates, (size_t)count, sizeof *rates, by_value);
-  return (figure){rates[0], rates[count / 2], rates[count - 1]};
-}
-
-/* C (m, n) = A (m, k) B (n, k)' */
-static lac_status measure_sgemm(lac_context *context, int64_t m, int64_t n, int64_t k, int repeats, double *rates) {
-  float *a = NULL, *b = NULL, *c = NULL;
-  lac_status status;
-  LAC_TRY_GOTO(status, LAC_NEW(context, m * k, &a), done);
-  LAC_TRY_GOTO(status, LAC_NEW(context, n * k, &b), done);
-  LAC_TRY_GOTO(status, LAC_NEW(context, m * n, &c), done);
-  for (int64_t i = 0; i < m * k || i < n * k; i++) {
-    if (i < m * k) {
-      a[i] = (float)(i % 17) - 8;
-    }
-    if (i < n * k) {
-      b[i] = (float)(i % 13) - 6;
-    }
-  }
-  for (int r = -1; r < repeats; r++) { /* the first warms up */
-    double start = cpu_seconds();
-    lac_sgemm(false, true, m, n, k, 1, a, k, b, k, 0, c, n);
-    rates[r < 0 ? 0 : r] = 2e-9 * (double)m * (double)n * (double)k / (cpu_seconds() - start);
-  }
-done:
-  lac_free(c);
-  lac_free(b);
-  lac_free(a);
-  return status;
-}
-
-static lac_status measure_triad(lac_context *context, int repeats, double *rates) {
-  double *a = NULL, *b = NULL, *c = NULL;
-  lac_status status;
-  LAC_TRY_GOTO(status, LAC_NEW(context, TRIAD, &a), done);
-  LAC_TRY_GOTO(status, LAC_NEW(context, TRIAD, &b), done);
-  LAC_TRY_GOTO(status, LAC_NEW(context, TRIAD, &c), done);
-  for (int r = -1; r < repeats; r++) {
-    double start = cpu_seconds(), scale = r + 3;
-    for (int64_t i = 0; i < TRIAD; i++) {
-      a[i] = b[i] + scale * c[i];
-    }
-    rates[r < 0 ? 0 : r] = 1e-9 * 3 * sizeof(double) * TRIAD / (cpu_seconds() - start);
-    b[r + 1] = a[r + 1] + 1; /* what is computed is used */
-  }
-done:
-  lac_free(c);
-  lac_free(b);
-  lac_free(a);
-  return status;
-}
+enum { REPEATS = 9, MOST_REPEATS = 1000 };
 
 static lac_status run(lac_context *context, int repeats, bool json) {
   double rates[MOST_REPEATS];
-  LAC_TRY(measure_sgemm(context, 2048, 2048, 2048, repeats, rates));
+  LAC_TRY(measure_sgemm(context, 2048, 2048, 2048, 0, repeats, rates));
   figure square = figure_of(rates, repeats);
-  LAC_TRY(measure_sgemm(context, 4096, 64, 784, repeats, rates));
+  LAC_TRY(measure_sgemm(context, 4096, 64, 784, 0, repeats, rates));
   figure narrow = figure_of(rates, repeats);
   LAC_TRY(measure_triad(context, repeats, rates));
   figure triad = figure_of(rates, repeats);
