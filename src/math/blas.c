@@ -34,6 +34,7 @@ void lac_dgemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t
 }
 
 void lac_ssyrk(int64_t n, int64_t k, const float *a, int64_t lda, float *c) {
+  one_thread();
   cblas_ssyrk(CblasRowMajor, CblasUpper, CblasTrans, (blasint)n, (blasint)k, 1, a, (blasint)lda, 0, c, (blasint)n);
 }
 

@@ -205,30 +205,107 @@ static void indefinite_systems_are_refused(void **state) {
   assert_int_equal(lac_invert_definite(*state, 2, again), LAC_E_NUMERICAL);
 }
 
-/* A program around the library may have set OpenBLAS to all cores: the bits of a product must not notice. */
-static void other_peoples_thread_count_does_not_show(void **state) {
+static void squares_of_a_matrix(void **state) {
   (void)state;
-  const int64_t n = 300;
-  double *a = random_matrix(n, n, 8), *b = random_matrix(n, n, 9);
-  double *c = calloc((size_t)(n * n), sizeof *c), *d = calloc((size_t)(n * n), sizeof *d);
-  assert_true(c && d);
-  lac_dgemm(false, true, n, n, n, 1, a, n, b, n, 0, c, n);
-  openblas_set_num_threads(4);
-  lac_dgemm(false, true, n, n, n, 1, a, n, b, n, 0, d, n);
-  assert_int_equal(openblas_get_num_threads(), 1);
-  assert_memory_equal(c, d, (size_t)(n * n) * sizeof *c);
-  free(d);
-  free(c);
-  free(b);
+  const int64_t n = 9, k = 31, lda = 13;
+  double *a = random_matrix(k, lda, 10);
+  float a32[31 * 13], c[9 * 9];
+  for (int64_t i = 0; i < k * lda; i++) {
+    a32[i] = (float)a[i];
+  }
+  for (int64_t i = 0; i < n * n; i++) {
+    c[i] = NAN; /* what was there before does not count */
+  }
+  lac_ssyrk(n, k, a32, lda, c);
+  for (int64_t i = 0; i < n; i++) {
+    for (int64_t j = i; j < n; j++) {
+      double sum = 0;
+      for (int64_t l = 0; l < k; l++) {
+        sum += a[l * lda + i] * a[l * lda + j];
+      }
+      assert_true(fabs(sum - (double)c[i * n + j]) < 1e-4);
+    }
+  }
+  free(a);
+}
+
+static void call_of(lac_context *context, int which, int64_t n, const double *a, const float *a32, double *out,
+                    double *work, float *out32) {
+  memcpy(work, a, (size_t)(n * n) * sizeof *work);
+  switch (which) {
+    case 0:
+      lac_sgemm(true, false, n, n, n, 1, a32, n, a32, n, 0, out32, n);
+      break;
+    case 1:
+      lac_ssyrk(n, n, a32, n, out32);
+      break;
+    case 2:
+      lac_dgemm(false, true, n, n, n, 1, a, n, a, n, 0, out, n);
+      break;
+    case 3:
+      assert_ok(context, lac_symmetric_eigen(context, n, work, n / 2, out, out + n));
+      break;
+    case 4:
+      assert_ok(context, lac_svd(context, n, work, out, out + n, out + n + n * n));
+      break;
+    case 5:
+      assert_ok(context, lac_qr(context, n, n, work, out));
+      break;
+    case 6:
+      assert_ok(context, lac_solve_definite(context, n, work, n, out));
+      break;
+    default:
+      assert_ok(context, lac_invert_definite(context, n, work));
+      break;
+  }
+}
+
+/* A program around the library may have set OpenBLAS to all cores: the bits of no call must notice. */
+static void other_peoples_thread_count_does_not_show(void **state) {
+  enum { N = 200, SIZE = 2 * N * N + N };
+  double *a = definite_matrix(N, 1, 8), *out[2], *work[2];
+  float *a32 = malloc(sizeof *a32 * N * N), *out32[2];
+  assert_non_null(a32);
+  for (int64_t i = 0; i < N * N; i++) {
+    a32[i] = (float)a[i];
+  }
+  for (int which = 0; which < 8; which++) {
+    for (int turn = 0; turn < 2; turn++) {
+      out[turn] = calloc(SIZE, sizeof *out[turn]);
+      work[turn] = calloc((size_t)N * N, sizeof *work[turn]);
+      out32[turn] = calloc((size_t)N * N, sizeof *out32[turn]);
+      assert_true(out[turn] && work[turn] && out32[turn]);
+      for (int64_t i = 0; i < N * N; i++) {
+        out[turn][i] = a[N * N - 1 - i];
+      }
+      openblas_set_num_threads(turn ? 4 : 1);
+      call_of(*state, which, N, a, a32, out[turn], work[turn], out32[turn]);
+      assert_int_equal(openblas_get_num_threads(), 1);
+    }
+    assert_memory_equal(out[0], out[1], SIZE * sizeof *out[0]);
+    assert_memory_equal(work[0], work[1], sizeof *work[0] * N * N);
+    assert_memory_equal(out32[0], out32[1], sizeof *out32[0] * N * N);
+    for (int turn = 0; turn < 2; turn++) {
+      free(out[turn]);
+      free(work[turn]);
+      free(out32[turn]);
+    }
+  }
+  free(a32);
   free(a);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(products_in_all_four_ways),        cmocka_unit_test(eigenvalues_in_closed_form),
-      cmocka_unit_test(all_eigenvectors_and_one),         cmocka_unit_test(svd_recomposes),
-      cmocka_unit_test(qr_is_thin_orthogonal_triangular), cmocka_unit_test(solving_and_inverting_definite_systems),
-      cmocka_unit_test(indefinite_systems_are_refused),   cmocka_unit_test(other_peoples_thread_count_does_not_show),
+      cmocka_unit_test(products_in_all_four_ways),
+      cmocka_unit_test(squares_of_a_matrix),
+      cmocka_unit_test(eigenvalues_in_closed_form),
+      cmocka_unit_test(all_eigenvectors_and_one),
+      cmocka_unit_test(svd_recomposes),
+      cmocka_unit_test(qr_is_thin_orthogonal_triangular),
+      cmocka_unit_test(solving_and_inverting_definite_systems),
+      cmocka_unit_test(indefinite_systems_are_refused),
+      cmocka_unit_test(other_peoples_thread_count_does_not_show),
   };
   return cmocka_run_group_tests(tests, make_context, drop_context);
 }
