@@ -303,7 +303,7 @@ static void beyond_16_bits_it_is_no_worse_than_flips(void **state) {
       }
     }
   }
-  assert_true(better > 100);
+  assert_true(better > 150);
 }
 
 static void a_huge_mu_gives_the_encoders_codes(void **state) {
