@@ -347,7 +347,10 @@ static lac_status start_weights(lac_run *run, float *weight) {
   LAC_TRY_GOTO(status, LAC_NEW(run->context, count * padded, &vectors), done);
   LAC_TRY_GOTO(status, sample_of(run, false, lac_start_rows(options, columns), &sample), done);
   LAC_TRY_GOTO(status, warn_of_duplicates(run, &sample), done);
-  LAC_TRY_GOTO(status, lac_start_pca(run->context, run->team, &sample, columns, count, values, vectors, &trace), done);
+  if (count > 0) {
+    LAC_TRY_GOTO(status, lac_start_pca(run->context, run->team, &sample, columns, count, values, vectors, &trace),
+                 done);
+  }
   if (precondition) {
     LAC_TRY_GOTO(status, set_preconditioner(run, rank < count ? rank : count, values, vectors, trace), done);
   }
@@ -574,6 +577,15 @@ static lac_status learn(lac_run *run, lac_hash_result *result) {
   return status;
 }
 
+static lac_status learn_and_finish(lac_run *run, lac_hash_result *result) {
+  if (run->options->method == LAC_HASH_BA) {
+    LAC_TRY(learn(run, result));
+  }
+  tell(run, "finish", NULL);
+  LAC_TRY(finish(run, result));
+  return count_control(run, result);
+}
+
 static lac_status run_training(lac_run *run, lac_hash **model, lac_hash_result *result) {
   const lac_hash_options *options = run->options;
   tell(run, "scan", NULL);
@@ -595,16 +607,11 @@ static lac_status run_training(lac_run *run, lac_hash **model, lac_hash_result *
   }
   LAC_TRY(make_start(run));
   result->init_seconds = lac_seconds() - run->start;
-  if (options->method == LAC_HASH_BA) {
-    lac_status status = learn(run, result);
-    if (status == LAC_E_INTERRUPTED && export_model(run, model) == LAC_OK) {
-      return status; /* the shards hold their last accepted state */
-    }
-    LAC_TRY(status);
+  lac_status status = learn_and_finish(run, result);
+  if (status == LAC_E_INTERRUPTED) {
+    LAC_TRY(export_model(run, model)); /* the shards hold their last accepted state */
   }
-  tell(run, "finish", NULL);
-  LAC_TRY(finish(run, result));
-  LAC_TRY(count_control(run, result));
+  LAC_TRY(status);
   LAC_TRY(export_model(run, model));
   result->total_seconds = lac_seconds() - run->start;
   return note_run(run, *model, result);

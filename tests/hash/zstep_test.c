@@ -149,26 +149,17 @@ static void check_sums(const oracle *from, const uint64_t *codes, const lac_mac_
   assert_true(fabs(sums->nested - nested) < 2e-6 * (square + nested));
 }
 
-/* No row of the test may have an encoder output so near zero that rounding decides its bit: its bias moves. */
-static void clear_of_doubt(lac_context *context, shard *made) {
-  for (int turn = 0; turn < 100; turn++) {
-    oracle at = make_oracle(context, made, 0);
-    bool sure = true;
-    for (int64_t l = 0; l < at.bits; l++) {
-      for (int64_t i = 0; i < at.rows; i++) {
-        if (fabs(margin_of(made, i, l)) <= 1e-4) {
-          made->trainer.model.bias[l] += 1e-3F;
-          sure = false;
-          break;
-        }
+/* No row of a test may have an encoder output so near zero that rounding decides its bit: the bias moves. */
+static void clear_of_doubt(shard *made) {
+  for (int64_t l = 0; l < made->trainer.common->bits; l++) {
+    for (int64_t i = 0, moves = 0; i < made->trainer.x.count; i++) {
+      if (fabs(margin_of(made, i, l)) <= 1e-4) {
+        made->trainer.model.bias[l] += 1e-3F;
+        i = -1;
+        assert_true(++moves < 500);
       }
     }
-    drop_oracle(&at);
-    if (sure) {
-      return;
-    }
   }
-  fail_msg("no encoder is clear of doubt");
 }
 
 typedef struct setting {
@@ -190,7 +181,7 @@ static void make_scene(lac_context *context, const setting *set, uint64_t key, s
   random_encoder(&made->shard.trainer, &stream);
   random_decoder(&made->shard.trainer, 1 / sqrt((double)set->bits) / 4, &stream);
   random_codes(&made->common, set->rows, &stream, made->shard.trainer.codes);
-  clear_of_doubt(context, &made->shard);
+  clear_of_doubt(&made->shard);
   assert_ok(context, lac_sums_update(context, &made->shard.trainer));
 }
 
@@ -335,7 +326,7 @@ static void a_huge_mu_gives_the_encoders_codes(void **state) {
 
 /* Codes and sums, bit for bit; and a second step at the same mu leaves no worse codes than it found. */
 static void threads_do_not_show(void **state) {
-  static const setting settings[] = {{10, 6, 8200, 1, true}, {18, 7, 4500, 1, false}};
+  static const setting settings[] = {{6, 4, 8200, 1, true}, {18, 7, 4300, 1, false}};
   for (size_t s = 0; s < 2; s++) {
     scene first = {0};
     lac_mac_sums sums, other_sums;
