@@ -12,7 +12,7 @@
 #include "data/format.h"
 
 /* Packed data grow by less than this on reading (deflate: 1032 times), so that a small file cannot claim any size. */
-enum { HDF5_RATIO = 2048, HDF5_NAMES = 256 };
+enum { HDF5_RATIO = 2048, HDF5_NAMES = 256, HDF5_CACHE_SLOTS = 12421 };
 static const size_t hdf5_cache = (size_t)1 << 28, hdf5_cache_most = (size_t)1 << 30;
 
 static pthread_mutex_t hdf5_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -246,15 +246,12 @@ static lac_status widen_cache(lac_context *context, hdf5_array *self, const lac_
   if (wanted > (double)hdf5_cache_most || length <= 0 || length >= (ssize_t)sizeof name) {
     return LAC_OK; /* slow, but right */
   }
+  H5Dclose(self->set); /* first: an array that is open keeps the cache that it has */
   hid_t access = H5Pcreate(H5P_DATASET_ACCESS);
-  H5Pset_chunk_cache(access, 12421, (size_t)wanted, 1);
-  hid_t again = H5Dopen2(self->file, name, access);
+  H5Pset_chunk_cache(access, HDF5_CACHE_SLOTS, (size_t)wanted, 1);
+  self->set = H5Dopen2(self->file, name, access);
   H5Pclose(access);
-  if (again >= 0) {
-    H5Dclose(self->set);
-    self->set = again;
-  }
-  return LAC_OK;
+  return self->set < 0 ? fail_hdf5(context, self->storage, "the array cannot be opened again") : LAC_OK;
 }
 
 static lac_status select_and_read(lac_context *context, const hdf5_array *self, int64_t first, int64_t count,

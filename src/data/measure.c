@@ -184,7 +184,7 @@ failed:
 
 /* ---- Variance ---- */
 
-enum { VARIANCE_CHUNKS = 256, VARIANCE_SUMS = 1 << 20, VARIANCE_PIECE = 1 << 15 };
+enum { VARIANCE_CHUNKS = 256, VARIANCE_ROWS = 64, VARIANCE_SUMS = 1 << 20, VARIANCE_PIECE = 1 << 15 };
 
 /* Work shared by the threads. Chunks depend on the dataset alone; what a chunk sums up is kept apart and added in the
  * order of chunks, so that the threads do not matter. */
@@ -341,6 +341,7 @@ lac_status lac_dataset_variance(lac_context *context, const lac_dataset *dataset
   int64_t most = VARIANCE_SUMS / dataset->columns, columns = dataset->columns;
   most = most < 1 ? 1 : most > VARIANCE_CHUNKS ? VARIANCE_CHUNKS : most;
   self.chunk_rows = (dataset->rows + most - 1) / most;
+  self.chunk_rows = self.chunk_rows < VARIANCE_ROWS ? VARIANCE_ROWS : self.chunk_rows;
   self.chunks = (dataset->rows + self.chunk_rows - 1) / self.chunk_rows;
   if (lac_dataset_bytes(dataset, &stride)) {
     return variance_of_bytes(context, &self, threads, result);

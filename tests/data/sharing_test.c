@@ -173,6 +173,48 @@ static void several_threads_read_at_once(void **state) {
   assert_ok(context, lac_parallel(context, 4, 60, open_and_read, NULL));
 }
 
+/* ---- Chunks ---- */
+
+static double cpu_seconds(void) {
+  struct rusage usage;
+  assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+  return (double)usage.ru_utime.tv_sec + 1e-6 * (double)usage.ru_utime.tv_usec;
+}
+
+/* Rows read one by one from a large packed chunk: it is unpacked once, not for each of them. */
+static void chunks_are_unpacked_once(void **state) {
+  lac_context *context = *state;
+  enum { LONG = 4096, WIDE = 1024 };
+  uint8_t *bytes = malloc(LONG * WIDE);
+  assert_non_null(bytes);
+  lac_random stream = lac_random_stream(3, LAC_RANDOM_TEST, 0, 0);
+  for (int i = 0; i < LONG * WIDE; i++) {
+    bytes[i] = (uint8_t)(lac_random_bits(&stream) & 15);
+  }
+  hsize_t shape[2] = {LONG, WIDE};
+  hid_t file = H5Fcreate("a.h5", H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), layout = H5Pcreate(H5P_DATASET_CREATE);
+  hid_t space = H5Screate_simple(2, shape, NULL);
+  assert_true(H5Pset_chunk(layout, 2, shape) >= 0 && H5Pset_deflate(layout, 1) >= 0);
+  hid_t set = H5Dcreate2(file, "train", H5T_STD_U8LE, space, H5P_DEFAULT, layout, H5P_DEFAULT);
+  assert_true(H5Dwrite(set, H5T_STD_U8LE, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes) >= 0);
+  H5Dclose(set);
+  H5Sclose(space);
+  H5Pclose(layout);
+  assert_true(H5Fclose(file) >= 0);
+  static float rows[WIDE];
+  lac_dataset *dataset = open_file(context, "a.h5");
+  double start = cpu_seconds();
+  assert_ok(context, lac_dataset_read_f32(context, dataset, 0, 1, rows));
+  double once = cpu_seconds() - start;
+  for (int64_t i = 1; i < 200; i++) {
+    assert_ok(context, lac_dataset_read_f32(context, dataset, i * 20, 1, rows));
+    assert_true(rows[i] == bytes[i * 20 * WIDE + i]);
+  }
+  assert_true(cpu_seconds() - start < 20 * once); /* else about 200 */
+  lac_dataset_destroy(&dataset);
+  free(bytes);
+}
+
 /* ---- Memory ---- */
 
 /* A figure of /proc/self/status in bytes. */
@@ -286,6 +328,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(slices_outlive_their_whole, enter, leave),
       cmocka_unit_test_setup_teardown(rows_outside_are_refused, enter, leave),
       cmocka_unit_test_setup_teardown(several_threads_read_at_once, enter, leave),
+      cmocka_unit_test_setup_teardown(chunks_are_unpacked_once, enter, leave),
       cmocka_unit_test_setup_teardown(large_files_are_mapped, enter, leave),
       cmocka_unit_test_setup_teardown(large_records_are_mapped, enter, leave),
       cmocka_unit_test_setup_teardown(passes_can_be_interrupted, enter, leave),
