@@ -73,6 +73,22 @@ static void print_option_values(FILE *out, const lac_command *command) {
   }
 }
 
+/* 'hash'|'hash train'|…: what the words before an option may be, groups once each. */
+static void print_paths(FILE *out) {
+  const char *last = "";
+  size_t last_length = 0;
+  for (int i = 0; lac_commands[i]; i++) {
+    const char *name = lac_commands[i]->name, *space = strchr(name, ' ');
+    size_t length = space ? (size_t)(space - name) : 0;
+    if (space && (length != last_length || strncmp(name, last, length) != 0)) {
+      fprintf(out, "%s'%.*s'", i ? "|" : "", (int)length, name);
+    }
+    fprintf(out, "%s'%s'", i || space ? "|" : "", name);
+    last = name;
+    last_length = length;
+  }
+}
+
 static void print_bash(FILE *out) {
   fputs(
       "# Completion of laconic's commands, options and their values in bash: source this file.\n"
@@ -82,13 +98,7 @@ static void print_bash(FILE *out) {
       "    case $word in -*) break ;; esac\n"
       "    case \"$path${path:+ }$word\" in\n      ",
       out);
-  for (int i = 0; lac_commands[i]; i++) {
-    const char *space = strchr(lac_commands[i]->name, ' ');
-    fprintf(out, "%s'%s'", i ? "|" : "", lac_commands[i]->name);
-    if (space) {
-      fprintf(out, "|'%.*s'", (int)(space - lac_commands[i]->name), lac_commands[i]->name);
-    }
-  }
+  print_paths(out);
   fputs(
       ") path=\"$path${path:+ }$word\" ;;\n"
       "      *) break ;;\n"

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/file.h"
 #include "base/memory.h"
 #include "laconic/dataset.h"
+#include "laconic/output.h"
 
 enum { LAC_WRITE_BYTES = 1 << 20 };
 

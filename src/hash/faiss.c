@@ -3,9 +3,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/memory.h"
 #include "hash/model.h"
+#include "laconic/output.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "fields are written as they are in memory");
 

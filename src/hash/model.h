@@ -3,7 +3,7 @@
 #define LACONIC_HASH_MODEL_H
 
 #include "laconic/hash.h"
-#include "store/safetensors.h"
+#include "laconic/tensors.h"
 
 struct lac_hash {
   int64_t bits, columns, features; /* L, D, and F: the encoder's inputs, D (linear) or m (RBF) */

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import unittest
 import xml.etree.ElementTree
 
@@ -119,6 +120,15 @@ class Eval(Hash):
             content = file.read()
         self.assertEqual(content[:8], b"\x89PNG\r\n\x1a\n")
         self.assertEqual(content[-8:-4], b"IEND")
+
+    def test_full_disk(self):
+        evaluate = ("hash", "eval", "m.safetensors", "--base", "base.bvecs", "--query", "query.npy", "-k", "5")
+        self.run_short(*evaluate, "--save-truth", "t.ivecs", names=["t.ivecs"])
+        done = self.run_program(*evaluate, "--plot", "e.svg", "--json", restore_signals=False, preexec_fn=lambda:
+                                resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64)))
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"\Alaconic: e\.svg: [^\n]+\n\Z")
+        self.assertNotIn("./e.svg", self.files())
 
     def test_bad_input(self):
         evaluate = ("hash", "eval", "m.safetensors", "--query", "query.npy")

@@ -49,7 +49,14 @@ class Encode(Hash):
 
     def test_full_disk(self):
         os.symlink("/dev/full", "full.npy")
-        self.run_bad("hash", "encode", "m.safetensors", "base.bvecs", "-o", "full.npy", status=1, names=["full.npy"])
+        encode = ("hash", "encode", "m.safetensors", "base.bvecs", "-o")
+        self.run_bad(*encode, "full.npy", status=1, names=["full.npy"])
+        self.run_short(*encode, "codes.npy", names=["codes.npy"])
+        self.run_ok(*encode, "codes.npy", "-q")
+        self.run_short(*encode, "codes.npy", names=["codes.npy"])  # and what was there stays
+        self.run_short("hash", "search", "m.safetensors", "--base", "base.bvecs", "--query", "query.npy", "-k", "5", "-o",
+                       "found.ivecs", names=["found.ivecs"])
+        self.run_short("hash", "export", "m.safetensors", "--faiss", "m.faiss", names=["m.faiss"])
 
 
 class Search(Hash):

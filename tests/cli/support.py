@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import random
+import resource
 import shutil
 import struct
 import subprocess
@@ -54,6 +55,14 @@ class ProgramTest(unittest.TestCase):
             self.assertIn(str(name), done.stderr, arguments)
         self.assertEqual(self.files(), before, arguments)
         return done.stderr
+
+    def run_short(self, *arguments, bytes_left=64, **more):
+        """Runs it where a file cannot grow beyond a few bytes, as on a disk that fills up: exit status 1, one line, every
+        file as it was and none left behind."""
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_left, bytes_left))
+        # Python ignores SIGXFSZ, and so does the child then: its writes fail instead.
+        return self.run_bad(*arguments, status=1, preexec_fn=limit, restore_signals=False, **more)
 
     def run_full(self, *arguments, **more):
         """Runs it with a full disk behind stdout: exit status 1 and one line that says so."""

@@ -131,6 +131,7 @@ class BadInput(Train):
         self.bad("--plot", "none/p.svg", names=["none/p.svg"])
         os.symlink("/dev/full", "full.safetensors")
         self.run_bad(*TRAIN, "--workers", "2", "-o", "full.safetensors", names=["full.safetensors"], status=1)
+        self.run_short(*TRAIN, "--workers", "2", "-o", "m.safetensors", names=["m.safetensors"])
         self.run_full(*TRAIN, "--workers", "2", "-o", "good.safetensors")
         self.run_ok("info", "good.safetensors")  # the model itself was not lost
 

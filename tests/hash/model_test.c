@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "base/random.h"
-#include "store/safetensors.h"
+#include "laconic/tensors.h"
 #include "support.h"
 
 enum { L = 5, D = 7, M = 3 };

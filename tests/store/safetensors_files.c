@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "base/memory.h"
-#include "store/safetensors.h"
+#include "laconic/tensors.h"
 #include "support.h"
 
 enum { ROWS = 3, COLUMNS = 5 };

@@ -1,5 +1,5 @@
 /* The safetensors reader and writer against files laid out by hand from the published format. */
-#include "store/safetensors.h"
+#include "laconic/tensors.h"
 
 #include "support.h"
 

@@ -1,4 +1,4 @@
-#include "base/file.h"
+#include "laconic/output.h"
 
 #include <errno.h>
 #include <fcntl.h>
