@@ -27,7 +27,7 @@ typedef struct lac_hash_options {
   int init;                /* lac_hash_init */
   int64_t centres;         /* m of the RBF encoder */
   double width;            /* s of exp(-|x - c|^2 / (2 s^2)), in units of the data; 0: set from the data */
-  double penalty;          /* L2 penalty of the encoders' support vector machines */
+  double penalty;          /* decay of the encoders' weights for each block of 128 points, in thousandths of them */
   int64_t sample;          /* most points, over all shards, that ITQ works on */
   int64_t validation;      /* training points that serve as validation queries; -1: chosen, 0: none */
   int64_t validation_base; /* most points of the stated base sample that they are looked up in */

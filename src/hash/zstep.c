@@ -545,7 +545,7 @@ lac_status lac_z_step(void *shard, lac_context *context, double mu, lac_mac_sums
     sums->points += step.sums[block].points;
   }
   zstep_clear(&step);
-  lac_profile_add(context, "z step", lac_seconds() - start, 0, 0,
+  lac_profile_add(context, "z codes", lac_seconds() - start, 0, 0,
                   4.0 * (double)(trainer->x.count * trainer->common->columns * trainer->common->bits));
   return status;
 }
