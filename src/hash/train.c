@@ -545,7 +545,7 @@ static lac_status count_control(lac_run *run, lac_hash_result *result) {
 
 /* Decoder refitted to the final codes, and the error that it leaves. */
 static lac_status finish(lac_run *run, lac_hash_result *result) {
-  double square = run->common.variance * (double)run->statistics.points, explained;
+  double square = run->common.variance * (double)run->statistics.points, explained = 0;
   for (int shard = 0; shard < run->team->count; shard++) {
     LAC_TRY(lac_trainer_encode(run->context, &run->trainers[shard], run->trainers[shard].codes));
   }
