@@ -28,6 +28,18 @@ def add_options(parser):
                         help="folder for models, codes and results; default: build/bench-work")
 
 
+def fingerprint(program):
+    """Of the program and of those libraries of its own that it loads: the program alone may stay the same in a new
+    build."""
+    listed = subprocess.run(["ldd", program], capture_output=True, text=True).stdout
+    files = [program, *sorted(line.split("=>")[1].split()[0] for line in listed.splitlines()
+                              if line.strip().startswith("liblaconic") and "=> /" in line)]
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(pathlib.Path(path).read_bytes())
+    return digest.hexdigest()[:16]
+
+
 class Work:
     """A folder of intermediate files with a file of results. A result is kept under the command and the fingerprint of
     the program that gave it, so that an interrupted driver goes on where it stopped and a new build starts afresh."""
@@ -36,8 +48,7 @@ class Work:
         self.program = options.program
         self.folder = pathlib.Path(options.work)
         self.folder.mkdir(parents=True, exist_ok=True)
-        with open(self.program, "rb") as file:
-            self.build = hashlib.sha256(file.read()).hexdigest()[:16]
+        self.build = fingerprint(self.program)
         self.data = pathlib.Path(options.data)
         self.file = self.folder / "results.jsonl"
         self.kept = {}
