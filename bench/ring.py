@@ -79,7 +79,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     runs.add_options(parser)
     parser.add_argument("--bits", type=int, nargs="+", default=[16, 64])
-    parser.add_argument("--rings", type=int, nargs="+", default=[2, 4, 16])
+    parser.add_argument("--rings", type=int, nargs="*", default=[2, 4, 16])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--train", default="", help="further options of hash train, as one text")
