@@ -41,7 +41,8 @@ const char *__lsan_default_options(void) {
   return "print_suppressions=0";
 }
 
-/* What other people's libraries keep until the process ends. Nothing of this project stands here. */
+/* What other people's libraries keep until the process ends. Nothing of this project stands here. Works under
+ * fast_unwind_on_malloc=0, which tests/house/mpiexec.sh sets. */
 const char *__lsan_default_suppressions(void) {
   return "leak:/openmpi/\n"
          "leak:libmpi.so\n"
