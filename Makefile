@@ -4,8 +4,8 @@
 BUILD_PACKAGES = gcc libc6-dev cmake ninja-build pkgconf libopenmpi-dev libopenblas-dev liblapacke-dev libhdf5-dev \
                  zlib1g-dev librandom123-dev libjansson-dev
 RUN_PACKAGES   = openmpi-bin gnuplot-nox
-CHECK_PACKAGES = git libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev python3 python3-numpy python3-faiss \
-                 python3-h5py
+PEER_PACKAGES  = python3 python3-numpy python3-faiss
+CHECK_PACKAGES = git libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev python3-h5py
 DEMO_PACKAGES  = dataset-fashion-mnist
 
 # Results must not depend on what the environment says of threads, processors or launchers.
@@ -14,13 +14,14 @@ unexport OMP_NUM_THREADS OPENBLAS_CORETYPE OPENBLAS_L2_SIZE OPENBLAS_NUM_THREADS
 unexport OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_RANK PMIX_RANK PMI_RANK PMI_SIZE
 
 JOBS    := $(shell nproc)
+PYTHON  := /usr/bin/python3
 DESTDIR ?=
 prefix  ?= /usr/local
 SHELL   := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build check check-long demo install format tidy clean packages-build packages-check packages-demo
+.PHONY: help build check check-long demo bench install format tidy clean packages-build packages-check packages-demo packages-bench
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -29,7 +30,10 @@ packages-build:
 	@cmake/packages.sh $(BUILD_PACKAGES) $(RUN_PACKAGES)
 
 packages-check:
-	@cmake/packages.sh $(BUILD_PACKAGES) $(RUN_PACKAGES) $(CHECK_PACKAGES)
+	@cmake/packages.sh $(BUILD_PACKAGES) $(RUN_PACKAGES) $(PEER_PACKAGES) $(CHECK_PACKAGES)
+
+packages-bench:
+	@cmake/packages.sh $(BUILD_PACKAGES) $(RUN_PACKAGES) $(PEER_PACKAGES) $(DEMO_PACKAGES)
 
 packages-demo:
 	@cmake/packages.sh $(BUILD_PACKAGES) $(RUN_PACKAGES) $(DEMO_PACKAGES)
@@ -46,6 +50,14 @@ check-long: packages-check packages-demo  ## thread sanitizer, fuzzing, and what
 
 demo: packages-demo build  ## train on Fashion-MNIST with 2 workers and compare four kinds of hash codes
 	@examples/demo.sh build/laconic build/demo
+
+bench: packages-bench build  ## measure what docs/benchmarks.md reports: an hour on a machine of its own
+	@build/bench/machine
+	@build/bench/kernels
+	@build/bench/ring_convoys
+	@$(PYTHON) bench/encode_faiss.py build/bench/encode
+	@$(PYTHON) bench/search_faiss.py build/bench/search
+	@for driver in hash_quality hash_far hash_speed ring scale; do $(PYTHON) bench/$$driver.py; done
 
 install: build  ## install under prefix=/usr/local (and DESTDIR)
 	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(prefix)
