@@ -635,6 +635,8 @@ static lac_status send_bad(lac_world *world, const bad_parcel *bad) {
   size_t size = LAC_MAC_ENVELOPE + diary_bytes(NULL, bad->id) + (size_t)bad->extra;
   lac_message message;
   memcpy(bytes, bad, 2 * sizeof bad->id);
+  /* A diary that worker 0 may train before the next copy comes. */
+  memcpy(bytes + LAC_MAC_ENVELOPE, &(diary){.count = bad->visit}, sizeof(diary));
   for (int i = 0; i < bad->times; i++) {
     LAC_TRY(lac_world_send_tagged(world, 0, LAC_TAG_RING_ODD, bytes, bad->id == -2 ? 5 : size, LAC_TRAFFIC_MODEL));
   }
