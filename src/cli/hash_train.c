@@ -293,7 +293,9 @@ static lac_status save_model(training *run, lac_context *context, const lac_team
                              const lac_hash *model) {
   lac_status status = team->first == 0 && model ? lac_hash_save(context, model, run->options->output) : LAC_OK;
   if (trained == LAC_E_INTERRUPTED) {
-    run->saved = run->saved || (team->first == 0 && model && !status);
+    if (team->first == 0) { /* the others share `run` */
+      run->saved = model && !status;
+    }
     return status ? status : lac_fail(context, trained, "interrupted");
   }
   return lac_team_agree(team, status);
