@@ -58,7 +58,14 @@ static const lac_option train_option_table[] = {
     LAC_OPTIONS_END,
 };
 
-/* A run from the command line to the model, shared by the workers of this process. */
+/* What worker 0 leaves behind. The others are given NULL in its place, so that none of them can write here. */
+typedef struct train_outcome {
+  lac_train_report report;
+  lac_hash_result result;
+  bool saved; /* after an interrupt: there was a model to save */
+} train_outcome;
+
+/* A run from the command line to the model. The workers of this process share it, and only read it. */
 typedef struct training {
   lac_session *session;
   const train_options *options;
@@ -67,9 +74,7 @@ typedef struct training {
   int workers; /* P */
   lac_train_base base;
   lac_status prepared; /* of what each process does before the workers start; the message is the session's */
-  lac_train_report report;
-  lac_hash_result result; /* of worker 0 */
-  bool saved;             /* after an interrupt: worker 0 had a model to save */
+  train_outcome outcome;
 } training;
 
 /* ---- before the workers start ----------------------------------------------------------------------------------- */
@@ -287,45 +292,44 @@ static lac_status describe_origin(const training *run, lac_context *context, con
   return set_meta_json(context, model, "fingerprints", json_prints(prints, run->workers));
 }
 
-/* Worker 0 writes; the others learn whether it could. After an interrupt the best model so far is kept, and nobody
- * waits for anybody. */
-static lac_status save_model(training *run, lac_context *context, const lac_team *team, lac_status trained,
-                             const lac_hash *model) {
-  lac_status status = team->first == 0 && model ? lac_hash_save(context, model, run->options->output) : LAC_OK;
+/* Worker 0, the one with an outcome, writes; the others learn whether it could. After an interrupt the best model so
+ * far is kept, and nobody waits for anybody. */
+static lac_status save_model(const training *run, lac_context *context, const lac_team *team, lac_status trained,
+                             const lac_hash *model, train_outcome *outcome) {
+  lac_status status = outcome && model ? lac_hash_save(context, model, run->options->output) : LAC_OK;
   if (trained == LAC_E_INTERRUPTED) {
-    if (team->first == 0) { /* the others share `run` */
-      run->saved = model && !status;
+    if (outcome) {
+      outcome->saved = model && !status;
     }
     return status ? status : lac_fail(context, trained, "interrupted");
   }
   return lac_team_agree(team, status);
 }
 
-static lac_status train_and_save(training *run, lac_context *context, const lac_team *team,
-                                 const lac_train_shards *shards, const int64_t *prints) {
+static lac_status train_and_save(const training *run, lac_context *context, const lac_team *team,
+                                 const lac_train_shards *shards, const int64_t *prints, train_outcome *outcome) {
   lac_hash *model;
   lac_hash_result result;
-  bool speaks = team->first == 0;
   lac_status trained =
       lac_hash_train(context, team, (const lac_dataset *const *)shards->shards, &run->options->hash,
-                     speaks ? lac_train_report_update : NULL, speaks ? &run->report : NULL, &model, &result);
+                     outcome ? lac_train_report_update : NULL, outcome ? &outcome->report : NULL, &model, &result);
   lac_status status = trained == LAC_E_INTERRUPTED ? LAC_OK : trained;
-  if (!status && speaks && model) {
+  if (!status && outcome && model) {
     status = describe_origin(run, context, shards, prints, model);
   }
   if (!status) {
-    status = save_model(run, context, team, trained, model);
+    status = save_model(run, context, team, trained, model, outcome);
   }
-  if (speaks) {
-    run->result = result;
+  if (outcome) {
+    outcome->result = result;
   }
   lac_hash_destroy(&model);
   return status;
 }
 
-static lac_status work_on_shards(training *run, lac_context *context, const lac_team *team,
-                                 const lac_train_shards *shards) {
-  lac_status status = team->first == 0 ? announce(run, context, shards) : LAC_OK;
+static lac_status work_on_shards(const training *run, lac_context *context, const lac_team *team,
+                                 const lac_train_shards *shards, train_outcome *outcome) {
+  lac_status status = outcome ? announce(run, context, shards) : LAC_OK;
   status = lac_team_agree(team, status);
   if (status || run->options->dry_run) {
     return status;
@@ -336,14 +340,14 @@ static lac_status work_on_shards(training *run, lac_context *context, const lac_
     status = lac_train_shards_fingerprint(context, team, shards, prints);
   }
   if (!status) {
-    status = train_and_save(run, context, team, shards, prints);
+    status = train_and_save(run, context, team, shards, prints, outcome);
   }
   free(prints);
   return status;
 }
 
 /* Each process has prepared on its own; a failure of one is everyone's. */
-static lac_status work(training *run, lac_context *context, const lac_team *team) {
+static lac_status work(const training *run, lac_context *context, const lac_team *team, train_outcome *outcome) {
   lac_status status = run->prepared;
   if (status) {
     char line[1024];
@@ -357,7 +361,7 @@ static lac_status work(training *run, lac_context *context, const lac_team *team
   lac_train_shards shards;
   status = lac_train_shards_open(context, team, &run->base, &run->options->hash, &shards);
   if (!status) {
-    status = work_on_shards(run, context, team, &shards);
+    status = work_on_shards(run, context, team, &shards, outcome);
     lac_train_shards_close(&shards);
   }
   return status;
@@ -365,7 +369,8 @@ static lac_status work(training *run, lac_context *context, const lac_team *team
 
 static lac_status worker_body(lac_world *world, void *argument) {
   lac_team team = {.world = world, .total = lac_world_size(world), .first = lac_world_rank(world), .count = 1};
-  return work(argument, lac_world_context(world), &team);
+  training *run = argument;
+  return work(run, lac_world_context(world), &team, team.first == 0 ? &run->outcome : NULL);
 }
 
 static lac_status run_workers(training *run) {
@@ -373,7 +378,7 @@ static lac_status run_workers(training *run) {
     return lac_world_run(run->session->context, &run->world, worker_body, run);
   }
   lac_team team = {.total = run->workers, .count = run->workers};
-  return work(run, run->session->context, &team);
+  return work(run, run->session->context, &team, &run->outcome);
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------ */
@@ -383,7 +388,7 @@ static const char *method_name(const training *run) {
 }
 
 static void print_done(const training *run) {
-  const lac_hash_result *result = &run->result;
+  const lac_hash_result *result = &run->outcome.result;
   char bytes[32];
   lac_print_note(run->session,
                  "%s: %s, %" PRId64 " bits, %d workers, %" PRId64
@@ -406,7 +411,7 @@ static lac_status finish(training *run) {
     return LAC_OK;
   }
   if (run->options->plot) {
-    CLI_TRY(lac_train_report_plot(&run->report, run->options->plot));
+    CLI_TRY(lac_train_report_plot(&run->outcome.report, run->options->plot));
   }
   print_done(run);
   return LAC_OK;
@@ -414,10 +419,10 @@ static lac_status finish(training *run) {
 
 /* Whichever worker noticed first: what matters is whether there is a model. */
 static lac_status report_interrupt(const training *run) {
-  lac_print_json(run->session, json_pack("{s:s, s:b}", "event", "interrupted", "saved", run->saved));
+  lac_print_json(run->session, json_pack("{s:s, s:b}", "event", "interrupted", "saved", run->outcome.saved));
   return lac_fail(run->session->context, LAC_E_INTERRUPTED, "interrupted%s%s",
-                  run->saved ? "; the best model so far is in " : " before there was a model",
-                  run->saved ? run->options->output : "");
+                  run->outcome.saved ? "; the best model so far is in " : " before there was a model",
+                  run->outcome.saved ? run->options->output : "");
 }
 
 /* Under a launcher the processes only meet among the workers: until then each keeps its failure to itself. */
@@ -446,7 +451,7 @@ static lac_status run_train(lac_session *session, const void *argument, char *co
   lac_status status = prepare(&run);
   if (!status) {
     warn_of_unused_file(&run);
-    status = lac_train_report_open(session, run.options->hash.mac.iterations, &run.report);
+    status = lac_train_report_open(session, run.options->hash.mac.iterations, &run.outcome.report);
   }
   if (!status) {
     status = run_workers(&run);
@@ -457,7 +462,7 @@ static lac_status run_train(lac_session *session, const void *argument, char *co
   } else if (!status) {
     status = finish(&run);
   }
-  lac_train_report_close(&run.report);
+  lac_train_report_close(&run.outcome.report);
   lac_train_base_close(&run.base);
   return status;
 }
