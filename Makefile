@@ -52,8 +52,8 @@ demo: packages-demo build  ## train on Fashion-MNIST with 2 workers and compare 
 	@examples/demo.sh build/laconic build/demo
 
 bench: packages-bench build  ## measure what docs/benchmarks.md reports: an hour on a machine of its own
-	@build/bench/machine
-	@build/bench/kernels
+	@env $$($(PYTHON) bench/blas.py) build/bench/machine
+	@env $$($(PYTHON) bench/blas.py) build/bench/kernels
 	@build/bench/ring_convoys
 	@$(PYTHON) bench/encode_faiss.py build/bench/encode
 	@$(PYTHON) bench/search_faiss.py build/bench/search

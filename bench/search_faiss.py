@@ -21,10 +21,7 @@ import sys
 import tempfile
 import time
 
-for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
-    os.environ.pop(name, None)
-for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[name] = "1"
+import blas  # first: it sets what numpy and FAISS read when they are loaded
 
 import faiss  # noqa: E402
 import numpy  # noqa: E402

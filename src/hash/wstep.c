@@ -37,11 +37,11 @@ void lac_decoder_group(const lac_training *common, int64_t g, int64_t *first, in
 
 size_t lac_w_bytes(const void *shard, int64_t m) {
   const lac_training *common = ((const lac_trainer *)shard)->common;
-  if (m < common->bits) {
+  if (lac_is_encoder(m)) {
     return encoder_bytes(common->features);
   }
   int64_t first, last;
-  lac_decoder_group(common, m - common->bits, &first, &last);
+  lac_decoder_group(common, m / 2, &first, &last);
   return (size_t)(last - first) * (size_t)(common->bits + 1) * sizeof(double);
 }
 
@@ -57,11 +57,11 @@ lac_status lac_w_pack(void *shard, lac_context *context, int64_t m, void *state)
   (void)context;
   const lac_trainer *trainer = shard;
   memset(state, 0, lac_w_bytes(shard, m));
-  if (m < trainer->common->bits) {
+  if (lac_is_encoder(m)) {
     float *weight = (float *)((char *)state + LAC_STATE_HEAD);
-    int64_t features = trainer->input.columns;
-    memcpy(weight, trainer->model.weight + m * trainer->input.padded, (size_t)features * sizeof *weight);
-    weight[features] = trainer->model.bias[m];
+    int64_t features = trainer->input.columns, bit = m / 2;
+    memcpy(weight, trainer->model.weight + bit * trainer->input.padded, (size_t)features * sizeof *weight);
+    weight[features] = trainer->model.bias[bit];
   }
   return LAC_OK;
 }
@@ -70,14 +70,15 @@ lac_status lac_w_unpack(void *shard, lac_context *context, int64_t m, const void
   (void)context;
   lac_trainer *trainer = shard;
   const lac_training *common = trainer->common;
-  if (m < common->bits) {
+  if (lac_is_encoder(m)) {
     const float *weight = (const float *)((const char *)state + LAC_STATE_HEAD);
-    memcpy(trainer->model.weight + m * trainer->input.padded, weight, (size_t)common->features * sizeof *weight);
-    trainer->model.bias[m] = weight[common->features];
+    int64_t bit = m / 2;
+    memcpy(trainer->model.weight + bit * trainer->input.padded, weight, (size_t)common->features * sizeof *weight);
+    trainer->model.bias[bit] = weight[common->features];
     return LAC_OK;
   }
   int64_t first, last;
-  lac_decoder_group(common, m - common->bits, &first, &last);
+  lac_decoder_group(common, m / 2, &first, &last);
   const double *sums = state;
   int64_t width = last - first, stride = common->bits + 1 + common->columns;
   for (int64_t l = 0; l <= common->bits; l++) {
@@ -129,7 +130,7 @@ static int code_bit(const lac_trainer *trainer, int64_t row, int64_t bit) {
 
 typedef struct lac_encoder_part {
   int64_t count;
-  const int64_t *ids;
+  const int64_t *bits;
   void *const *states;
   float *weight, *gradient; /* (count, padded) */
   float *bias;              /* (count) */
@@ -147,7 +148,7 @@ static void hinge_factors(const lac_trainer *trainer, const lac_block *block, la
     step = fmin(step, 0.5 / precondition->floor) / slower;
     float eta = (float)(2 * step / (double)block->count), total = 0;
     for (int64_t i = 0; i < block->count; i++) {
-      float y = code_bit(trainer, block->rows[i], part->ids[j]) ? 1 : -1;
+      float y = code_bit(trainer, block->rows[i], part->bits[j]) ? 1 : -1;
       float *factor = part->factors + i * part->count + j;
       float slack = 1 - y * (*factor + part->bias[j]);
       *factor = slack > 0 ? y * slack : 0;
@@ -223,8 +224,8 @@ static void encoder_part_clear(lac_encoder_part *part) {
 
 typedef struct lac_visit {
   lac_trainer *trainer;
-  int64_t count; /* encoders */
-  const int64_t *ids;
+  int64_t count;       /* encoders */
+  const int64_t *bits; /* (count), the bit of each */
   void *const *states;
   int64_t passes;
   int64_t parts; /* each thread takes a contiguous part of the encoders */
@@ -256,7 +257,7 @@ static lac_status visit_part(void *argument, lac_context *context, int64_t numbe
   (void)thread;
   const lac_visit *visit = argument;
   int64_t from = number * visit->count / visit->parts, to = (number + 1) * visit->count / visit->parts;
-  lac_encoder_part part = {.count = to - from, .ids = visit->ids + from, .states = visit->states + from};
+  lac_encoder_part part = {.count = to - from, .bits = visit->bits + from, .states = visit->states + from};
   if (part.count == 0) {
     return LAC_OK;
   }
@@ -293,13 +294,13 @@ lac_status lac_w_train(void *shard, lac_context *context, int64_t count, const i
   lac_status status = LAC_OK;
   LAC_TRY_GOTO(status, LAC_NEW(context, count, &encoders), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, count, &encoder_states), done);
-  lac_visit visit = {.trainer = trainer, .ids = encoders, .states = encoder_states, .passes = passes};
+  lac_visit visit = {.trainer = trainer, .bits = encoders, .states = encoder_states, .passes = passes};
   for (int64_t i = 0; i < count; i++) {
-    if (ids[i] < common->bits) {
-      encoders[visit.count] = ids[i];
+    if (lac_is_encoder(ids[i])) {
+      encoders[visit.count] = ids[i] / 2;
       encoder_states[visit.count++] = states[i];
     } else if (visits[i] < common->team.total) {
-      add_sums(trainer, ids[i] - common->bits, states[i]);
+      add_sums(trainer, ids[i] / 2, states[i]);
     }
   }
   visit.parts = common->options->threads;
