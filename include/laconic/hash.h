@@ -32,6 +32,7 @@ typedef struct lac_hash_options {
   int64_t validation;      /* training points that serve as validation queries; -1: chosen, 0: none */
   int64_t validation_base; /* most points of the stated base sample that they are looked up in */
   int64_t validation_k;    /* nearest neighbours that count in the validation precision */
+  int64_t relaxed_starts;  /* first Z steps that also start from the relaxed problem; only above 16 bits */
   int64_t threads;         /* per worker; results do not depend on it */
   int64_t seed;
   lac_mac_options mac;

@@ -17,7 +17,6 @@ enum {
   LAC_START_LEAST = 10000,     /* … at least, over all shards */
   LAC_SAMPLE_DEFAULT = 100000, /* for PCA and ITQ as methods of their own */
   LAC_VALIDATION_QUERIES = 200,
-  LAC_RELAXED_STARTS = 1, /* Z steps of a run that make a relaxed start */
 };
 
 /* A run of lac_hash_train. */
@@ -465,7 +464,7 @@ static lac_status make_start(lac_run *run) {
     LAC_TRY_GOTO(status, precondition_features(run), done);
   }
   for (int shard = 0; shard < run->team->count; shard++) {
-    run->trainers[shard].relaxed_starts = LAC_RELAXED_STARTS;
+    run->trainers[shard].relaxed_starts = options->relaxed_starts;
     lac_mac_sums sums;
     /* A linear start separates its own codes already: the first W step is to learn better ones. */
     if (options->encoder == LAC_ENCODER_LINEAR) {

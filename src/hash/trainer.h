@@ -71,7 +71,7 @@ typedef struct lac_trainer {
   bool summed_before;
   int64_t *order; /* chunks in the order of this iteration */
   int64_t chunks;
-  int relaxed_starts; /* Z steps that still make a relaxed start */
+  int64_t relaxed_starts; /* Z steps that still make a relaxed start */
   struct lac_validation *validation;
 } lac_trainer;
 
