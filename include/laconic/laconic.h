@@ -10,6 +10,7 @@
 #include "laconic/output.h"
 #include "laconic/profile.h"
 #include "laconic/retrieval.h"
+#include "laconic/shape.h"
 #include "laconic/status.h"
 #include "laconic/tensors.h"
 #include "laconic/version.h"
