@@ -17,6 +17,9 @@ typedef enum lac_tag {
   /* Submodels of W steps of even and of odd number. */
   LAC_TAG_RING,
   LAC_TAG_RING_ODD,
+  /* Means of replicas: in training, and of the answer. */
+  LAC_TAG_EXCHANGE,
+  LAC_TAG_ANSWER_MEAN,
   /* The engine room's: never seen by a receive. */
   LAC_TAG_FAILURE,  /* a worker's body has failed */
   LAC_TAG_LONG,     /* a long message follows in parts */

@@ -90,9 +90,10 @@ LAC_MUST_USE lac_status lac_trainer_create(lac_context *context, const lac_train
 void lac_trainer_clear(lac_trainer *trainer);
 
 /* The problem for lac_mac_run: M = 2 L submodels. Submodel 2 l is encoder l: weights and bias, trained by stochastic
- * gradient descent. Submodel 2 g + 1 is group g of the decoder: a share of the columns of [Z 1]^T [Z 1 X], summed on its
- * first lap. They alternate because the ring starts each worker with a contiguous block of submodels, and an encoder
- * costs a pass over the data where a group costs next to nothing: every worker begins with its share of both. */
+ * gradient descent. Submodel 2 g + 1 is group g of the decoder: a share of the columns of [Z 1]^T [Z 1 X], summed on
+ * its first lap. They alternate because the ring starts each worker with a contiguous block of submodels, and an
+ * encoder costs a pass over the data where a group costs next to nothing: every worker begins with its share of both.
+ */
 lac_mac_problem lac_hash_problem(int64_t bits, bool validate);
 
 static inline bool lac_is_encoder(int64_t m) {

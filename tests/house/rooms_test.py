@@ -9,12 +9,12 @@ import re
 import sys
 
 # A room may include itself and the rooms of lower floors; rooms of the same floor do not know each other.
-FLOOR = {"base": 0, "math": 1, "comm": 2, "store": 2, "data": 3, "mac": 4, "hash": 5}
+FLOOR = {"base": 0, "math": 1, "comm": 2, "store": 2, "data": 3, "mac": 4, "optim": 4, "hash": 5, "replica": 5}
 # Rooms whose public header carries another name than the room.
 PUBLIC = {
     "context": "base", "status": "base", "version": "base", "options": "base", "output": "base", "profile": "base",
     "shape": "base", "tensors": "store", "world": "comm", "dataset": "data",
-    "mac": "mac", "hash": "hash", "retrieval": "hash",
+    "mac": "mac", "hash": "hash", "retrieval": "hash", "optimizer": "optim", "replica": "replica",
 }
 # (what, pattern, files that may)
 RESERVED = [

@@ -1,0 +1,298 @@
+/* The trainer: computes, exchanges, updates. What is computed and how x moves is in scheme.inc, how the mean is found
+ * behind the table of exchange.h.
+ *
+ * Bounds: the gradients. Beside them an inner step streams its vectors through memory, 44 bytes a parameter. */
+#include "laconic/replica.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/profile.h"
+#include "replica/exchange.h"
+
+#define LAC_REAL float
+#define LAC_REAL_SQRT sqrtf
+#include "optim/rules.inc"
+#include "replica/scheme.inc"
+
+struct lac_replica {
+  lac_scheme scheme;
+  lac_world *world;
+  lac_objective objective;
+  int rank, size;
+  const lac_exchange_protocol *protocol;
+  void *exchange, *answer; /* states of the protocol; NULL for one replica */
+  float *mean;             /* (n): of the last exchange */
+  bool travelling;         /* an exchange has been begun and not finished */
+  bool pending;            /* mean holds one that is not yet used */
+  double loss;             /* sums since the means were restarted */
+  int64_t batches, errors, points;
+};
+
+static lac_status create_vectors(lac_context *context, lac_replica *replica) {
+  lac_scheme *scheme = &replica->scheme;
+  bool nested = lac_scheme_nested(scheme->options);
+  LAC_TRY(LAC_NEW(context, scheme->n, &scheme->x));
+  LAC_TRY(LAC_NEW(context, scheme->n, &scheme->d));
+  LAC_TRY(LAC_NEW(context, scheme->n, &replica->mean));
+  if (nested) {
+    LAC_TRY(LAC_NEW(context, scheme->n, &scheme->y));
+    LAC_TRY(LAC_NEW(context, scheme->n, &scheme->z));
+  }
+  for (int v = 0; nested && v < lac_optimizer_vectors(&scheme->inner); v++) {
+    LAC_TRY(LAC_NEW(context, scheme->n, &scheme->inner_state[v]));
+  }
+  for (int v = 0; v < lac_optimizer_vectors(&scheme->outer); v++) {
+    LAC_TRY(LAC_NEW(context, scheme->n, &scheme->outer_state[v]));
+  }
+  return LAC_OK;
+}
+
+static lac_status create_exchanges(lac_context *context, lac_replica *replica) {
+  if (replica->size == 1) {
+    return LAC_OK;
+  }
+  int64_t n = replica->scheme.n;
+  replica->protocol = &lac_exchange_allreduce;
+  LAC_TRY(replica->protocol->create(context, replica->world, n, LAC_TRAFFIC_MODEL, &replica->exchange));
+  return lac_exchange_allreduce.create(context, replica->world, n, LAC_TRAFFIC_CONTROL, &replica->answer);
+}
+
+/* The scheme's clock runs by the shortest pass, so that it is the same everywhere. */
+static lac_status least_batches(lac_context *context, lac_world *world, const lac_objective *objective,
+                                int64_t *batches) {
+  double least[2] = {(double)objective->batches_per_pass, (double)objective->parameters};
+  double most = least[1];
+  if (world) {
+    LAC_TRY(lac_world_min_f64(world, least, 2));
+    LAC_TRY(lac_world_max_f64(world, &most, 1));
+  }
+  if (least[0] < 1 || least[1] < 1 || least[1] != most) {
+    return lac_fail(
+        context, LAC_E_USAGE,
+        "found replicas of %.0f to %.0f parameters and at least %.0f batches a pass, expected equal numbers "
+        "of parameters and at least 1 batch",
+        least[1], most, least[0]);
+  }
+  *batches = (int64_t)least[0];
+  return LAC_OK;
+}
+
+static lac_status create_in(lac_context *context, lac_replica *replica, const lac_replica_options *options,
+                            const float *start) {
+  int64_t batches = 0;
+  LAC_TRY(least_batches(context, replica->world, &replica->objective, &batches));
+  LAC_TRY(lac_replica_check(context, options, replica->size));
+  LAC_TRY(lac_scheme_init(context, options, replica->objective.parameters, batches, &replica->scheme));
+  LAC_TRY(create_vectors(context, replica));
+  LAC_TRY(create_exchanges(context, replica));
+  memcpy(replica->scheme.x, start, (size_t)replica->scheme.n * sizeof *start);
+  return LAC_OK;
+}
+
+lac_status lac_replica_create(lac_context *context, lac_world *world, const lac_objective *objective,
+                              const lac_replica_options *options, const float *start, lac_replica **replica) {
+  lac_replica *made;
+  *replica = NULL;
+  LAC_TRY(LAC_NEW(context, 1, &made));
+  *made = (lac_replica){.world = world,
+                        .objective = *objective,
+                        .rank = world ? lac_world_rank(world) : 0,
+                        .size = world ? lac_world_size(world) : 1};
+  lac_status status = create_in(context, made, options, start);
+  if (status) {
+    lac_replica_destroy(&made);
+    return status;
+  }
+  *replica = made;
+  return LAC_OK;
+}
+
+void lac_replica_destroy(lac_replica **replica) {
+  lac_replica *old = *replica;
+  if (!old) {
+    return;
+  }
+  lac_exchange_allreduce.destroy(old->answer);
+  if (old->protocol) {
+    old->protocol->destroy(old->exchange);
+  }
+  for (int v = 0; v < LAC_OPTIMIZER_VECTORS; v++) {
+    lac_free(old->scheme.inner_state[v]);
+    lac_free(old->scheme.outer_state[v]);
+  }
+  lac_free(old->scheme.x);
+  lac_free(old->scheme.y);
+  lac_free(old->scheme.z);
+  lac_free(old->scheme.d);
+  lac_free(old->mean);
+  lac_free(old);
+  *replica = NULL;
+}
+
+/* ---- an outer step ---- */
+
+static lac_status one_gradient(lac_context *context, lac_replica *replica) {
+  lac_scheme *scheme = &replica->scheme;
+  lac_batch_result result = {0};
+  double start = lac_seconds();
+  LAC_TRY(replica->objective.gradient(replica->objective.user, context, scheme->gradients, lac_scheme_point(scheme),
+                                      scheme->d, &result));
+  lac_profile_add(context, "gradient", lac_seconds() - start, 0, 0, 0);
+  if (!isfinite(result.loss)) {
+    return lac_fail(context, LAC_E_NUMERICAL,
+                    "worker %d: the loss of gradient %lld, in outer step %lld, is %g; a smaller learning rate may help",
+                    replica->rank, (long long)scheme->gradients + 1, (long long)scheme->step + 1, result.loss);
+  }
+  replica->loss += result.loss;
+  replica->batches++;
+  replica->errors += result.errors;
+  replica->points += result.points;
+  return LAC_OK;
+}
+
+static lac_status compute(lac_context *context, lac_replica *replica) {
+  do {
+    LAC_TRY(one_gradient(context, replica));
+    if (replica->travelling) {
+      LAC_TRY(replica->protocol->poll(context, replica->exchange));
+    }
+  } while (!lac_scheme_take(&replica->scheme));
+  return LAC_OK;
+}
+
+static lac_status finish_exchange(lac_context *context, lac_replica *replica) {
+  if (replica->travelling) {
+    double start = lac_seconds();
+    LAC_TRY(replica->protocol->finish(context, replica->exchange, replica->mean));
+    lac_profile_add(context, "exchange wait", lac_seconds() - start, 0, 0, 0);
+    replica->travelling = false;
+    replica->pending = true;
+  }
+  return LAC_OK;
+}
+
+static lac_status begin_exchange(lac_context *context, lac_replica *replica) {
+  LAC_TRY(replica->protocol->begin(context, replica->exchange, lac_scheme_offer(&replica->scheme)));
+  replica->travelling = true;
+  return LAC_OK;
+}
+
+static lac_status outer_step(lac_context *context, lac_replica *replica) {
+  LAC_TRY(compute(context, replica));
+  if (replica->size == 1) {
+    memcpy(replica->mean, lac_scheme_offer(&replica->scheme), (size_t)replica->scheme.n * sizeof *replica->mean);
+    lac_scheme_update(&replica->scheme, replica->mean);
+    return LAC_OK;
+  }
+  if (replica->scheme.options->overlap) {
+    LAC_TRY(finish_exchange(context, replica));
+    bool have = replica->pending;
+    LAC_TRY(begin_exchange(context, replica));
+    lac_scheme_update(&replica->scheme, have ? replica->mean : NULL);
+  } else {
+    LAC_TRY(begin_exchange(context, replica));
+    LAC_TRY(finish_exchange(context, replica));
+    lac_scheme_update(&replica->scheme, replica->mean);
+  }
+  replica->pending = false;
+  return LAC_OK;
+}
+
+lac_status lac_replica_advance(lac_context *context, lac_replica *replica, int64_t steps) {
+  for (int64_t step = 0; step < steps; step++) {
+    if (lac_context_interrupted(context)) {
+      return lac_fail(context, LAC_E_INTERRUPTED, "interrupted");
+    }
+    LAC_TRY(outer_step(context, replica));
+  }
+  return LAC_OK;
+}
+
+/* ---- what is known of it ---- */
+
+lac_replica_progress lac_replica_progress_of(const lac_replica *replica) {
+  const lac_scheme *scheme = &replica->scheme;
+  double batches = (double)scheme->batches_per_pass;
+  return (lac_replica_progress){.step = scheme->step,
+                                .steps = (int64_t)ceil(scheme->options->epochs * batches - 1e-9),
+                                .gradients = scheme->gradients,
+                                .epochs = (double)scheme->step / batches,
+                                .passes = (double)scheme->gradients / batches,
+                                .learning_rate = lac_scheme_rate(scheme),
+                                .g = lac_scheme_g(scheme),
+                                .r = lac_scheme_r(scheme),
+                                .loss = replica->batches > 0 ? replica->loss / (double)replica->batches : (double)NAN,
+                                .errors = replica->errors,
+                                .points = replica->points};
+}
+
+void lac_replica_restart_means(lac_replica *replica) {
+  replica->loss = 0;
+  replica->batches = replica->errors = replica->points = 0;
+}
+
+int64_t lac_replica_batches_per_pass(const lac_replica *replica) {
+  return replica->scheme.batches_per_pass;
+}
+
+const float *lac_replica_own(const lac_replica *replica) {
+  return replica->scheme.x;
+}
+
+lac_status lac_replica_answer(lac_context *context, lac_replica *replica, float *mean) {
+  if (replica->size == 1) {
+    memcpy(mean, replica->scheme.x, (size_t)replica->scheme.n * sizeof *mean);
+    return LAC_OK;
+  }
+  LAC_TRY(lac_exchange_allreduce.begin(context, replica->answer, replica->scheme.x));
+  return lac_exchange_allreduce.finish(context, replica->answer, mean);
+}
+
+lac_status lac_replica_spread(lac_context *context, lac_replica *replica, const float *mean, double *spread) {
+  (void)context;
+  double away = 0, norm = 0;
+  for (int64_t i = 0; i < replica->scheme.n; i++) {
+    double own = (double)mean[i], difference = (double)replica->scheme.x[i] - own;
+    away += difference * difference;
+    norm += own * own;
+  }
+  if (replica->world) {
+    LAC_TRY(lac_world_sum_f64(replica->world, &away, 1));
+  }
+  *spread = norm > 0 ? sqrt(away / (double)replica->size / norm) : 0;
+  return LAC_OK;
+}
+
+/* ---- the state ---- */
+
+static void add_vector(lac_replica_state *state, const char *name, float *vector) {
+  if (vector) {
+    state->names[state->count] = name;
+    state->vectors[state->count++] = vector;
+  }
+}
+
+lac_status lac_replica_state_of(lac_context *context, lac_replica *replica, lac_replica_state *state) {
+  static const char *const inner[LAC_OPTIMIZER_VECTORS] = {"inner.0", "inner.1", "inner.2"};
+  static const char *const outer[LAC_OPTIMIZER_VECTORS] = {"outer.0", "outer.1", "outer.2"};
+  LAC_TRY(finish_exchange(context, replica));
+  lac_scheme *scheme = &replica->scheme;
+  *state = (lac_replica_state){.step = scheme->step, .gradients = scheme->gradients, .pending = replica->pending};
+  add_vector(state, "x", scheme->x);
+  for (int v = 0; v < LAC_OPTIMIZER_VECTORS; v++) {
+    add_vector(state, inner[v], scheme->inner_state[v]);
+  }
+  for (int v = 0; v < LAC_OPTIMIZER_VECTORS; v++) {
+    add_vector(state, outer[v], scheme->outer_state[v]);
+  }
+  add_vector(state, "pending", replica->mean);
+  return LAC_OK;
+}
+
+void lac_replica_restore(lac_replica *replica, const lac_replica_state *state) {
+  replica->scheme.step = state->step;
+  replica->scheme.gradients = state->gradients;
+  replica->pending = state->pending;
+}
