@@ -27,7 +27,7 @@ prefix/bin/laconic --version
 
 export PKG_CONFIG_PATH=$libdir/pkgconfig
 run_all() {
-  for name in encode_search mac_linear; do
+  for name in encode_search mac_linear logistic; do
     LD_LIBRARY_PATH=$libdir "$1/$name"
   done
 }
