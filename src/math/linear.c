@@ -215,7 +215,10 @@ static const lac_linear_kernels avx2_kernels = {avx2_products, avx2_accumulate, 
 
 const lac_linear_kernels *lac_linear(lac_isa isa) {
 #if defined(__x86_64__)
-  if (isa >= LAC_ISA_AVX2) {
+  if (isa == LAC_ISA_AVX512) {
+    return &lac_linear_avx512;
+  }
+  if (isa == LAC_ISA_AVX2) {
     return &avx2_kernels;
   }
 #else

@@ -32,7 +32,11 @@ typedef struct lac_linear_kernels {
   void (*expand)(int64_t length, const uint8_t *in, float scale, const float *shift, float *out);
 } lac_linear_kernels;
 
-/* The variant for an instruction set; AVX-512 machines use the AVX2 one. */
+/* The variant for an instruction set, which the processor must have. */
 const lac_linear_kernels *lac_linear(lac_isa isa);
+
+#if defined(__x86_64__)
+extern const lac_linear_kernels lac_linear_avx512; /* in linear_avx512.c */
+#endif
 
 #endif

@@ -9,20 +9,26 @@
 #endif
 
 /* A panel is PANEL rows of W side by side, (columns, PANEL). A kernel multiplies a tile of rows of x with DEPTH columns
- * of one panel, which then stay in the first-level cache (16 KiB) for the next tile. */
-enum { PANEL = 16, DEPTH = 256, MOST_TILE_ROWS = 10 };
+ * of one panel, which then stay in the first-level cache (16 KiB) for the next tile; with AVX-512, of two panels and
+ * half as many columns. */
+enum { PANEL = 16, DEPTH = 256, MOST_TILE_ROWS = 6 };
 
 /* y[r] (PANEL) += sum over k of x[r][k] panel[k], for the rows of a tile. */
 typedef void (*lac_tile_kernel)(const float *panel, int64_t depth, const float *const *x, float *const *y);
 
+/* Adds the products with columns [k, k + depth). */
+typedef void (*lac_slice_kernel)(const lac_factor *factor, int64_t k, int64_t depth, const float *x, int64_t n,
+                                 float *y);
+
 struct lac_factor {
-  int64_t columns, panels;
-  int tile_rows;
+  int64_t columns, panels, depth;
+  lac_slice_kernel slice;
+  int tile_rows; /* of slices made of tiles */
   lac_tile_kernel kernel;
   float *packed; /* (panels, columns, PANEL) */
 };
 
-enum { PLAIN_ROWS = 3, AVX2_ROWS = 6, AVX512_ROWS = 10 }; /* tiles that leave registers for the operands */
+enum { PLAIN_ROWS = 3, AVX2_ROWS = 6 }; /* tiles that leave registers for the operands */
 
 static void tile_plain(const float *panel, int64_t depth, const float *const *x, float *const *y) {
   typedef float four __attribute__((vector_size(16)));
@@ -70,34 +76,109 @@ __attribute__((target("avx2,fma"))) static void tile_avx2(const float *panel, in
   }
 }
 
-__attribute__((target("avx512f"))) static void tile_avx512(const float *panel, int64_t depth, const float *const *x,
-                                                           float *const *y) {
-  __m512 sums[AVX512_ROWS];
-#pragma GCC unroll 10
-  for (int r = 0; r < AVX512_ROWS; r++) {
-    sums[r] = _mm512_loadu_ps(y[r]);
+#endif
+
+/* One tile: rows [row, row + tile) of x with columns [k, k + depth) of one panel. A tile's missing rows repeat the last
+ * one and add into a dummy. */
+static void run_tile(const lac_factor *factor, int64_t panel, int64_t k, int64_t depth, const float *x, int64_t row,
+                     int64_t n, float *y) {
+  const float *from[MOST_TILE_ROWS];
+  float *to[MOST_TILE_ROWS], dummy[PANEL] = {0};
+  int64_t width = factor->panels * PANEL;
+  for (int r = 0; r < factor->tile_rows; r++) {
+    int64_t i = row + r < n ? row + r : n - 1;
+    from[r] = x + i * factor->columns + k;
+    to[r] = row + r < n ? y + i * width + panel * PANEL : dummy;
   }
-  for (int64_t k = 0; k < depth; k++) {
-    __m512 w = _mm512_load_ps(panel + k * PANEL);
-#pragma GCC unroll 10
-    for (int r = 0; r < AVX512_ROWS; r++) {
-      sums[r] = _mm512_fmadd_ps(_mm512_set1_ps(x[r][k]), w, sums[r]);
+  factor->kernel(factor->packed + (panel * factor->columns + k) * PANEL, depth, from, to);
+}
+
+static void slice_of_tiles(const lac_factor *factor, int64_t k, int64_t depth, const float *x, int64_t n, float *y) {
+  for (int64_t panel = 0; panel < factor->panels; panel++) {
+    for (int64_t row = 0; row < n; row += factor->tile_rows) {
+      run_tile(factor, panel, k, depth, x, row, n, y);
     }
   }
-#pragma GCC unroll 10
-  for (int r = 0; r < AVX512_ROWS; r++) {
-    _mm512_storeu_ps(y[r], sums[r]);
+}
+
+#if defined(__x86_64__)
+#define LAC_AVX512 __attribute__((target("avx512f")))
+
+/* `rows` rows times `panels` panels: 12 x 2 accumulators against 14 loads a column, so that the multiply-add units are
+ * the bound. Rows are a fixed distance apart, which spares a pointer register each. */
+LAC_AVX512 __attribute__((always_inline)) static inline void tile_avx512(int rows, int panels, const lac_factor *factor,
+                                                                         const float *packed, int64_t depth,
+                                                                         const float *x, float *y) {
+  int64_t width = factor->panels * PANEL, stride = factor->columns;
+  __m512 sums[12][2];
+#pragma GCC unroll 12
+  for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 2
+    for (int p = 0; p < panels; p++) {
+      sums[r][p] = _mm512_loadu_ps(y + r * width + p * PANEL);
+    }
+  }
+  for (int64_t k = 0; k < depth; k++) {
+    __m512 w[2];
+#pragma GCC unroll 2
+    for (int p = 0; p < panels; p++) {
+      w[p] = _mm512_load_ps(packed + (p * stride + k) * PANEL);
+    }
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++) {
+      __m512 value = _mm512_set1_ps(x[r * stride + k]);
+#pragma GCC unroll 2
+      for (int p = 0; p < panels; p++) {
+        sums[r][p] = _mm512_fmadd_ps(value, w[p], sums[r][p]);
+      }
+    }
+  }
+#pragma GCC unroll 12
+  for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 2
+    for (int p = 0; p < panels; p++) {
+      _mm512_storeu_ps(y + r * width + p * PANEL, sums[r][p]);
+    }
+  }
+}
+
+LAC_AVX512 __attribute__((always_inline)) static inline void panels_avx512(int panels, const lac_factor *factor,
+                                                                           const float *packed, int64_t depth,
+                                                                           const float *x, int64_t n, float *y) {
+  int64_t width = factor->panels * PANEL, row = 0;
+  for (; row + 12 <= n; row += 12) {
+    tile_avx512(12, panels, factor, packed, depth, x + row * factor->columns, y + row * width);
+  }
+  for (; row + 4 <= n; row += 4) {
+    tile_avx512(4, panels, factor, packed, depth, x + row * factor->columns, y + row * width);
+  }
+  for (; row < n; row++) {
+    tile_avx512(1, panels, factor, packed, depth, x + row * factor->columns, y + row * width);
+  }
+}
+
+LAC_AVX512 static void slice_avx512(const lac_factor *factor, int64_t k, int64_t depth, const float *x, int64_t n,
+                                    float *y) {
+  const float *packed = factor->packed + k * PANEL;
+  int64_t panel = 0;
+  for (; panel + 2 <= factor->panels; panel += 2) {
+    panels_avx512(2, factor, packed + panel * factor->columns * PANEL, depth, x + k, n, y + panel * PANEL);
+  }
+  if (panel < factor->panels) {
+    panels_avx512(1, factor, packed + panel * factor->columns * PANEL, depth, x + k, n, y + panel * PANEL);
   }
 }
 #endif
 
 static void choose_kernel(lac_factor *factor, lac_isa isa) {
+  factor->slice = slice_of_tiles;
+  factor->depth = DEPTH;
   factor->kernel = tile_plain;
   factor->tile_rows = PLAIN_ROWS;
 #if defined(__x86_64__)
   if (isa == LAC_ISA_AVX512) {
-    factor->kernel = tile_avx512;
-    factor->tile_rows = AVX512_ROWS;
+    factor->slice = slice_avx512;
+    factor->depth = DEPTH / 2;
   } else if (isa == LAC_ISA_AVX2) {
     factor->kernel = tile_avx2;
     factor->tile_rows = AVX2_ROWS;
@@ -141,29 +222,10 @@ int64_t lac_factor_width(const lac_factor *factor) {
   return factor->panels * PANEL;
 }
 
-/* One tile: rows [row, row + tile) of x with columns [k, k + depth) of one panel. A tile's missing rows repeat the last
- * one and add into a dummy. */
-static void run_tile(const lac_factor *factor, int64_t panel, int64_t k, int64_t depth, const float *x, int64_t row,
-                     int64_t n, float *y) {
-  const float *from[MOST_TILE_ROWS];
-  float *to[MOST_TILE_ROWS], dummy[PANEL] = {0};
-  int64_t width = lac_factor_width(factor);
-  for (int r = 0; r < factor->tile_rows; r++) {
-    int64_t i = row + r < n ? row + r : n - 1;
-    from[r] = x + i * factor->columns + k;
-    to[r] = row + r < n ? y + i * width + panel * PANEL : dummy;
-  }
-  factor->kernel(factor->packed + (panel * factor->columns + k) * PANEL, depth, from, to);
-}
-
 void lac_factor_product(const lac_factor *factor, const float *x, int64_t n, float *y) {
   memset(y, 0, (size_t)(n * lac_factor_width(factor)) * sizeof *y);
-  for (int64_t k = 0; k < factor->columns; k += DEPTH) {
-    int64_t depth = factor->columns - k < DEPTH ? factor->columns - k : DEPTH;
-    for (int64_t panel = 0; panel < factor->panels; panel++) {
-      for (int64_t row = 0; row < n; row += factor->tile_rows) {
-        run_tile(factor, panel, k, depth, x, row, n, y);
-      }
-    }
+  for (int64_t k = 0; k < factor->columns; k += factor->depth) {
+    int64_t depth = factor->columns - k < factor->depth ? factor->columns - k : factor->depth;
+    factor->slice(factor, k, depth, x, n, y);
   }
 }
