@@ -2,9 +2,90 @@
 
 #include <string.h>
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
+/* ---- plain C ---- */
+
+#define TARGET
+
+typedef struct sixteen {
+  float lane[LAC_EXACT_BITS];
+} sixteen;
+
+static inline sixteen load(const float *from) {
+  sixteen v;
+  memcpy(v.lane, from, sizeof v.lane);
+  return v;
+}
+static inline void store(float *to, sixteen v) {
+  memcpy(to, v.lane, sizeof v.lane);
+}
+static inline sixteen all(float value) {
+  sixteen v;
+  for (int i = 0; i < LAC_EXACT_BITS; i++) {
+    v.lane[i] = value;
+  }
+  return v;
+}
+static inline sixteen add(sixteen a, sixteen b) {
+  for (int i = 0; i < LAC_EXACT_BITS; i++) {
+    a.lane[i] += b.lane[i];
+  }
+  return a;
+}
+static inline sixteen subtract(sixteen a, sixteen b) {
+  for (int i = 0; i < LAC_EXACT_BITS; i++) {
+    a.lane[i] -= b.lane[i];
+  }
+  return a;
+}
+static inline sixteen multiply(sixteen a, sixteen b) {
+  for (int i = 0; i < LAC_EXACT_BITS; i++) {
+    a.lane[i] *= b.lane[i];
+  }
+  return a;
+}
+static inline unsigned below(sixteen a, sixteen b) {
+  unsigned mask = 0;
+  for (int i = 0; i < LAC_EXACT_BITS; i++) {
+    mask |= (unsigned)(a.lane[i] < b.lane[i]) << i;
+  }
+  return mask;
+}
+static inline sixteen negated(sixteen v, unsigned mask) {
+  for (int i = 0; i < LAC_EXACT_BITS; i++) {
+    v.lane[i] = mask >> i & 1 ? -v.lane[i] : v.lane[i];
+  }
+  return v;
+}
+static inline float sum_of(sixteen v, unsigned mask) {
+  for (int i = 0; i < LAC_EXACT_BITS; i++) {
+    v.lane[i] = mask >> i & 1 ? v.lane[i] : 0;
+  }
+  for (int half = LAC_EXACT_BITS / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; i++) {
+      v.lane[i] += v.lane[i + half];
+    }
+  }
+  return v.lane[0];
+}
+
+#include "hash/enumerate_points.h"
+
+static const lac_exact_kernels plain_kernels = {find_code, find_points};
+
+const lac_exact_kernels *lac_exact_kernels_of(lac_isa isa) {
+#if defined(__x86_64__)
+  if (isa == LAC_ISA_AVX512) {
+    return &lac_exact_avx512;
+  }
+  if (isa == LAC_ISA_AVX2) {
+    return &lac_exact_avx2;
+  }
 #endif
+  (void)isa;
+  return &plain_kernels;
+}
+
+/* ---- tables ---- */
 
 /* Larger than any value: what setting a padding bit costs. */
 static const float forbidden = 1e30F;
@@ -38,66 +119,28 @@ void lac_enumeration_prepare(int64_t bits, const float *columns, float mu, lac_e
   }
 }
 
-typedef struct lac_search {
-  const lac_enumeration *tables;
-  float best;
-  uint32_t h, found;
-} lac_search;
-
-/* Which of the 16 costs are below the best. */
-static inline unsigned below(const float *cost, float best) {
-  unsigned mask = 0;
-#if defined(__SSE2__)
-  __m128 limit = _mm_set1_ps(best);
-  for (int value = 0; value < LAC_DIGIT_VALUES; value += 4) {
-    mask |= (unsigned)_mm_movemask_ps(_mm_cmplt_ps(_mm_loadu_ps(cost + value), limit)) << value;
+void lac_exact_prepare(int64_t bits, const float *gram, const float *back, const float *columns, float mu,
+                       float threshold, lac_exact *exact) {
+  memset(exact, 0, sizeof *exact);
+  exact->bits = bits;
+  exact->mu = mu;
+  exact->threshold = threshold;
+  lac_enumeration_prepare(bits, columns, mu, &exact->search);
+  for (int64_t l = 0; l < LAC_EXACT_BITS; l++) {
+    exact->diagonal[l] = l < bits ? gram[l * bits + l] : forbidden;
+    for (int64_t k = 0; k < bits && l < bits; k++) {
+      exact->back[l][k] = back[k * bits + l];
+      exact->moves[0][l][k] = gram[l * bits + k];
+      exact->moves[1][l][k] = -gram[l * bits + k];
+    }
   }
-#else
-  for (int value = 0; value < LAC_DIGIT_VALUES; value++) {
-    mask |= (unsigned)(cost[value] < best) << value;
-  }
-#endif
-  return mask;
-}
-
-/* The digits above are set in z; rest = y - R z over them; spent is what their rows and their distance cost. */
-static void search_digit(lac_search *search, int digit, const float *rest, float spent, uint32_t z) {
-  const lac_enumeration *tables = search->tables;
-  float cost[LAC_DIGIT_VALUES], with[LAC_EXACT_BITS];
-  const float *distance = tables->distance[digit][search->h >> (digit * LAC_DIGIT_BITS) & (LAC_DIGIT_VALUES - 1)];
-  for (int value = 0; value < LAC_DIGIT_VALUES; value++) {
-    cost[value] = spent + distance[value];
-  }
-  for (int row = 0; row < LAC_DIGIT_BITS; row++) {
-    float target = rest[digit * LAC_DIGIT_BITS + row];
-    const float *sum = tables->rows[digit][row];
+  for (int digit = 0; digit < LAC_DIGITS; digit++) {
     for (int value = 0; value < LAC_DIGIT_VALUES; value++) {
-      float residual = target - sum[value];
-      cost[value] += residual * residual;
+      for (int bit = 0; bit < LAC_DIGIT_BITS; bit++) {
+        for (int64_t k = 0; k < LAC_EXACT_BITS && value >> bit & 1; k++) {
+          exact->gram[digit][value][k] += exact->moves[0][digit * LAC_DIGIT_BITS + bit][k];
+        }
+      }
     }
   }
-  for (unsigned open = below(cost, search->best); open; open &= open - 1) {
-    int value = __builtin_ctz(open);
-    if (!(cost[value] < search->best)) {
-      continue; /* the best has fallen since */
-    }
-    uint32_t code = z | (uint32_t)value << (digit * LAC_DIGIT_BITS);
-    if (digit == 0) {
-      search->best = cost[value];
-      search->found = code;
-      continue;
-    }
-    const float *column = tables->columns[digit][value];
-    for (int row = 0; row < LAC_EXACT_BITS; row++) {
-      with[row] = rest[row] - column[row];
-    }
-    search_digit(search, digit - 1, with, cost[value], code);
-  }
-}
-
-void lac_enumerate(const lac_enumeration *tables, const float *y, uint32_t h, uint32_t *z, float *best) {
-  lac_search search = {.tables = tables, .best = *best, .h = h, .found = *z};
-  search_digit(&search, LAC_DIGITS - 1, y, 0, 0);
-  *z = search.found;
-  *best = search.best;
 }

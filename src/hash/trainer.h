@@ -3,7 +3,8 @@
  * one global range and centred, so that mu means the same for every data set.
  *
  * Files: rows.c reads blocks, start.c makes the first model, wstep.c trains encoders and gathers the decoder's sums,
- * zstep.c and enumerate.c optimise the coordinates, validate.c measures precision, train.c puts it together. */
+ * zstep.c and enumerate*.c optimise the coordinates, codes.c encodes, validate.c measures precision, train.c puts it
+ * together. */
 #ifndef LACONIC_HASH_TRAINER_H
 #define LACONIC_HASH_TRAINER_H
 

@@ -1,18 +1,16 @@
 /* Validation inside a shard: some of its points are looked up in a sample of the others, so that neither data nor codes
  * travel; only the precision's sum does. */
-#include <string.h>
-
 #include "base/memory.h"
 #include "base/profile.h"
+#include "hash/codes.h"
 #include "hash/sample.h"
 #include "laconic/retrieval.h"
-#include "math/blas.h"
 
 typedef struct lac_validation {
   int64_t queries, base, k;
   float *query_rows, *base_rows;     /* encoder inputs (queries, padded), (base, padded) */
   uint8_t *query_codes, *base_codes; /* packed bytes */
-  float *margin;                     /* (LAC_BLOCK, L) */
+  float *margin;                     /* (LAC_BLOCK, L rounded up for a product) */
   int32_t *truth;                    /* (queries, k) */
 } lac_validation;
 
@@ -67,7 +65,7 @@ lac_status lac_validation_create(lac_context *context, lac_trainer *trainer, int
   LAC_TRY_GOTO(status, LAC_NEW(context, base * trainer->input.padded, &made->base_rows), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, queries * bytes, &made->query_codes), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, base * bytes, &made->base_codes), done);
-  LAC_TRY_GOTO(status, LAC_NEW(context, LAC_BLOCK * common->bits, &made->margin), done);
+  LAC_TRY_GOTO(status, LAC_NEW(context, LAC_BLOCK * (common->bits + 15), &made->margin), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, queries * k, &made->truth), done);
   lac_sample_rows(common->options->seed, LAC_SAMPLE_VALIDATION, trainer->number, trainer->x.count, sample, rows);
   /* Queries are spread evenly over the sample; what is left is the base. */
@@ -93,19 +91,11 @@ done:
   return status;
 }
 
-static void encode_rows(const lac_trainer *trainer, const float *rows, int64_t count, float *margin, uint8_t *codes) {
-  int64_t padded = trainer->input.padded, bits = trainer->common->bits, bytes = (bits + 7) / 8;
-  memset(codes, 0, (size_t)(count * bytes));
+static void encode_rows(const lac_encoding *encoding, const float *rows, int64_t count, int64_t padded, float *margin,
+                        uint8_t *codes) {
   for (int64_t first = 0; first < count; first += LAC_BLOCK) {
     int64_t n = count - first < LAC_BLOCK ? count - first : LAC_BLOCK;
-    lac_sgemm(false, true, n, bits, padded, 1, rows + first * padded, padded, trainer->model.weight, padded, 0, margin,
-              bits);
-    for (int64_t i = 0; i < n; i++) {
-      for (int64_t l = 0; l < bits; l++) {
-        bool set = margin[i * bits + l] + trainer->model.bias[l] >= 0;
-        codes[(first + i) * bytes + l / 8] |= (uint8_t)(set << (l % 8));
-      }
-    }
+    lac_encoding_run(encoding, rows + first * padded, n, margin, codes + first * encoding->bytes);
   }
 }
 
@@ -117,8 +107,14 @@ lac_status lac_validate(void *shard, lac_context *context, double *sum, double *
   if (!validation || validation->queries == 0) {
     return LAC_OK;
   }
-  encode_rows(trainer, validation->query_rows, validation->queries, validation->margin, validation->query_codes);
-  encode_rows(trainer, validation->base_rows, validation->base, validation->margin, validation->base_codes);
+  lac_encoding encoding;
+  LAC_TRY(lac_encoding_create(context, trainer->model.weight, trainer->model.bias, trainer->common->bits,
+                              trainer->input.padded, &encoding));
+  encode_rows(&encoding, validation->query_rows, validation->queries, trainer->input.padded, validation->margin,
+              validation->query_codes);
+  encode_rows(&encoding, validation->base_rows, validation->base, trainer->input.padded, validation->margin,
+              validation->base_codes);
+  lac_encoding_clear(&encoding);
   LAC_TRY(lac_retrieval_measure(context, validation->base_codes, validation->base, validation->query_codes,
                                 validation->queries, trainer->common->bits, validation->truth, validation->k,
                                 &validation->k, 1, NULL, 0, 1, &precision, &unused));

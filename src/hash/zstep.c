@@ -1,16 +1,17 @@
 /* The Z step: every point's code is optimised by itself, in blocks of rows so that the products are matrix products.
  *
- * E_Q of a point is |x - A z - a|^2 + mu Hamming(z, h(x)). Starts are h(x), the code of the previous Z step and, in the
- * first Z steps, the truncated solution of the problem relaxed to [0, 1]^L; each is improved by bit flips, the best is
- * kept; up to LAC_EXACT_BITS bits an enumeration then proves or betters it.
+ * E_Q of a point is |x - A z - a|^2 + mu Hamming(z, h(x)). Up to LAC_EXACT_BITS bits the best code is found by
+ * enumeration. Above, starts are h(x), the code of the previous Z step and, in the first Z steps, the truncated
+ * solution of the problem relaxed to [0, 1]^L; each is improved by bit flips, the best is kept.
  *
- * Bounds: two products of 2 L D flop a point in BLAS, then flips in the first-level cache. */
+ * Bounds: a product of 4 L D flop a point (the multiply-add units), then flips and search in the first-level cache. */
 #include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/parallel.h"
 #include "base/profile.h"
+#include "hash/codes.h"
 #include "hash/enumerate.h"
 #include "hash/flips.h"
 #include "hash/trainer.h"
@@ -18,45 +19,52 @@
 
 enum { LAC_RELAX_ROUNDS = 12 };
 
+/* Scratch of one thread. */
+typedef struct lac_zscratch {
+  float *x, *input;                        /* (LAC_BLOCK, padded) */
+  float *product;                          /* room for margins and c */
+  float *relaxed, *clipped, *dual, *right; /* (LAC_BLOCK, L) */
+  float *sign, *cost, *v;                  /* (padded L) */
+  uint64_t *h, *try_code, *best;           /* (LAC_BLOCK, words), (words), (words) */
+} lac_zscratch;
+
 /* What the points of a Z step share. */
 typedef struct lac_zstep {
   lac_trainer *trainer;
   double mu;
   lac_flips flips;
   lac_flip_fn kernel;
-  float *gram, *diagonal;    /* (L, padded), (padded) */
-  float *shift;              /* (L): A'a, so that c = A'x - A'a */
-  lac_enumeration *exact;    /* when L <= LAC_EXACT_BITS, else NULL */
-  int order[LAC_EXACT_BITS]; /* P: the bit that column k of R belongs to */
-  float *back;               /* (L, L): y = back c, R^-T */
-  float *relax;              /* (L, L): (G + r I)^-1 when a relaxed start is made, else NULL */
-  float weight;              /* r */
-  lac_mac_sums *sums;        /* by block */
+  float *gram, *diagonal; /* (L, padded), (padded) */
+  int64_t width, stride;  /* L rounded up for a product; from a point's margins or c to the next's */
+  lac_factor *encoder;    /* margins; and behind them c where the inputs of both are the same */
+  lac_factor *decoder;    /* c else, else NULL */
+  float *bias, *shift;    /* (width): of the encoder; A'a, so that c = A'x - A'a; zeros in the padding of shift */
+  lac_sign_kernel sign;
+  lac_exact *exact; /* when L <= LAC_EXACT_BITS, else NULL */
+  const lac_exact_kernels *exact_kernels;
+  int *order;             /* (L): the bit that column l here belongs to: P of enumerate.h, or as they are */
+  uint16_t codes[2][256]; /* what a byte of a code in that order is in the model's, when exact */
+  float *relax;           /* (L, L): (G + r I)^-1 when a relaxed start is made, else NULL */
+  float weight;           /* r */
+  lac_mac_sums *sums;     /* by block */
+  lac_zscratch *scratch;  /* by thread */
 } lac_zstep;
 
-/* Scratch of one thread. */
-typedef struct lac_zscratch {
-  float *x, *input;                        /* (LAC_BLOCK, padded) */
-  float *product;                          /* (LAC_BLOCK, 2 L): margins without bias, then c */
-  float *relaxed, *clipped, *dual, *right; /* (LAC_BLOCK, L) */
-  float *sign, *cost, *v;                  /* (padded L) */
-  uint64_t *h, *try_code, *best;           /* (words) */
-} lac_zscratch;
-
-static lac_status scratch_create(lac_context *context, const lac_trainer *trainer, bool relax, lac_zscratch *scratch) {
+static lac_status scratch_create(lac_context *context, const lac_zstep *step, lac_zscratch *scratch) {
+  const lac_trainer *trainer = step->trainer;
   int64_t bits = trainer->common->bits, words = trainer->common->words, padded = lac_padded(bits);
+  int64_t relaxed = step->relax ? LAC_BLOCK * bits : 0;
   LAC_TRY(LAC_NEW(context, LAC_BLOCK * trainer->x.padded, &scratch->x));
-  LAC_TRY(LAC_NEW(context, trainer->input.data == trainer->x.data ? 0 : LAC_BLOCK * trainer->input.padded,
-                  &scratch->input));
-  LAC_TRY(LAC_NEW(context, 2 * LAC_BLOCK * bits, &scratch->product));
-  LAC_TRY(LAC_NEW(context, relax ? LAC_BLOCK * bits : 0, &scratch->relaxed));
-  LAC_TRY(LAC_NEW(context, relax ? LAC_BLOCK * bits : 0, &scratch->clipped));
-  LAC_TRY(LAC_NEW(context, relax ? LAC_BLOCK * bits : 0, &scratch->dual));
-  LAC_TRY(LAC_NEW(context, relax ? LAC_BLOCK * bits : 0, &scratch->right));
+  LAC_TRY(LAC_NEW(context, step->decoder ? LAC_BLOCK * trainer->input.padded : 0, &scratch->input));
+  LAC_TRY(LAC_NEW(context, 2 * LAC_BLOCK * step->width, &scratch->product));
+  LAC_TRY(LAC_NEW(context, relaxed, &scratch->relaxed));
+  LAC_TRY(LAC_NEW(context, relaxed, &scratch->clipped));
+  LAC_TRY(LAC_NEW(context, relaxed, &scratch->dual));
+  LAC_TRY(LAC_NEW(context, relaxed, &scratch->right));
   LAC_TRY(LAC_NEW(context, padded, &scratch->sign));
   LAC_TRY(LAC_NEW(context, padded, &scratch->cost));
   LAC_TRY(LAC_NEW(context, padded, &scratch->v));
-  LAC_TRY(LAC_NEW(context, words, &scratch->h));
+  LAC_TRY(LAC_NEW(context, LAC_BLOCK * words, &scratch->h));
   LAC_TRY(LAC_NEW(context, words, &scratch->try_code));
   return LAC_NEW(context, words, &scratch->best);
 }
@@ -77,34 +85,30 @@ static void scratch_clear(lac_zscratch *scratch) {
   lac_free(scratch->best);
 }
 
-static void pack_margins(int64_t bits, int64_t words, const float *margin, const float *bias, uint64_t *code) {
-  memset(code, 0, (size_t)words * sizeof *code);
-  for (int64_t l = 0; l < bits; l++) {
-    code[l / 64] |= (uint64_t)(margin[l] + bias[l] >= 0) << (l % 64);
-  }
-}
-
 lac_status lac_trainer_encode(lac_context *context, lac_trainer *trainer, uint64_t *codes) {
-  int64_t bits = trainer->common->bits, words = trainer->common->words;
+  int64_t bits = trainer->common->bits, words = trainer->common->words, padded = trainer->input.padded;
+  lac_encoding encoding = {0};
   float *input = NULL, *margin = NULL;
-  lac_status status = LAC_NEW(context, LAC_BLOCK * trainer->input.padded, &input);
-  if (!status) {
-    status = LAC_NEW(context, LAC_BLOCK * bits, &margin);
-  }
-  for (int64_t first = 0; !status && first < trainer->x.count; first += LAC_BLOCK) {
+  uint8_t *packed = NULL;
+  lac_status status = LAC_OK;
+  LAC_TRY_GOTO(status,
+               lac_encoding_create(context, trainer->model.weight, trainer->model.bias, bits, padded, &encoding), done);
+  LAC_TRY_GOTO(status, LAC_NEW(context, LAC_BLOCK * padded, &input), done);
+  LAC_TRY_GOTO(status, LAC_NEW(context, LAC_BLOCK * lac_factor_width(encoding.factor), &margin), done);
+  LAC_TRY_GOTO(status, LAC_NEW(context, LAC_BLOCK * encoding.bytes, &packed), done);
+  for (int64_t first = 0; first < trainer->x.count; first += LAC_BLOCK) {
     int64_t n = trainer->x.count - first < LAC_BLOCK ? trainer->x.count - first : LAC_BLOCK;
-    status = lac_rows_read(context, &trainer->input, first, n, input);
-    if (status) {
-      break;
-    }
-    lac_sgemm(false, true, n, bits, trainer->input.padded, 1, input, trainer->input.padded, trainer->model.weight,
-              trainer->input.padded, 0, margin, bits);
+    LAC_TRY_GOTO(status, lac_rows_read(context, &trainer->input, first, n, input), done);
+    lac_encoding_run(&encoding, input, n, margin, packed);
     for (int64_t i = 0; i < n; i++) {
-      pack_margins(bits, words, margin + i * bits, trainer->model.bias, codes + (first + i) * words);
+      lac_words_of(packed + i * encoding.bytes, encoding.bytes, codes + (first + i) * words);
     }
   }
+done:
+  lac_encoding_clear(&encoding);
   lac_free(input);
   lac_free(margin);
+  lac_free(packed);
   return status;
 }
 
@@ -115,16 +119,15 @@ lac_status lac_trainer_encode(lac_context *context, lac_trainer *trainer, uint64
 static lac_status factorise(lac_context *context, lac_zstep *step, const double *gram) {
   int64_t bits = step->flips.bits;
   double *rest = NULL, *r = NULL;
-  float columns[LAC_EXACT_BITS * LAC_EXACT_BITS] = {0};
+  float columns[LAC_EXACT_BITS * LAC_EXACT_BITS] = {0}, back[LAC_EXACT_BITS * LAC_EXACT_BITS];
+  float turned[LAC_EXACT_BITS * LAC_EXACT_BITS];
   lac_status status = LAC_OK;
   LAC_TRY_GOTO(status, LAC_NEW(context, bits * bits, &rest), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, bits * bits, &r), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, 1, &step->exact), done);
-  LAC_TRY_GOTO(status, LAC_NEW(context, bits * bits, &step->back), done);
   memcpy(rest, gram, (size_t)(bits * bits) * sizeof *rest);
   double largest = 0;
   for (int64_t l = 0; l < bits; l++) {
-    step->order[l] = (int)l;
     largest = fmax(largest, gram[l * bits + l]);
   }
   for (int64_t k = 0; k < bits; k++) {
@@ -156,7 +159,7 @@ static lac_status factorise(lac_context *context, lac_zstep *step, const double 
       }
     }
   }
-  /* y = R^-T c by substitution, one unit vector at a time. */
+  /* y = R^-T c by substitution, one unit vector at a time; c in the order of the columns. */
   for (int64_t column = 0; column < bits; column++) {
     double y[LAC_EXACT_BITS];
     for (int64_t k = 0; k < bits; k++) {
@@ -165,15 +168,23 @@ static lac_status factorise(lac_context *context, lac_zstep *step, const double 
         sum -= r[j * bits + k] * y[j];
       }
       y[k] = r[k * bits + k] > 0 ? sum / r[k * bits + k] : 0;
-      step->back[k * bits + step->order[column]] = (float)y[k];
+      back[k * bits + column] = (float)y[k];
     }
   }
   for (int64_t k = 0; k < bits; k++) {
     for (int64_t i = 0; i <= k; i++) {
       columns[k * LAC_EXACT_BITS + i] = (float)r[i * bits + k];
     }
+    for (int64_t i = 0; i < bits; i++) {
+      turned[k * bits + i] = (float)gram[step->order[k] * bits + step->order[i]];
+    }
   }
-  lac_enumeration_prepare(bits, columns, (float)step->mu, step->exact);
+  lac_exact_prepare(bits, turned, back, columns, (float)step->mu, step->flips.threshold, step->exact);
+  for (int64_t l = 0; l < bits; l++) {
+    for (int value = 0; value < 256; value++) {
+      step->codes[l / 8][value] |= (uint16_t)((value >> l % 8 & 1) << step->order[l]);
+    }
+  }
 done:
   lac_free(rest);
   lac_free(r);
@@ -208,19 +219,48 @@ done:
   return status;
 }
 
-static lac_status zstep_create(lac_context *context, lac_zstep *step, bool relax) {
-  const lac_training *common = step->trainer->common;
-  const float *decoder = step->trainer->model.decoder;
-  int64_t bits = common->bits, columns = common->columns, padded = lac_padded(columns), width = lac_padded(bits);
-  double *gram = NULL;
+/* Rows of weight (L, padded) in the order of the step, from row `first` on of rows (…, padded). */
+static void put_rows(const lac_zstep *step, const float *weight, int64_t padded, int64_t first, float *rows) {
+  for (int64_t l = 0; l < step->flips.bits; l++) {
+    memcpy(rows + (first + l) * padded, weight + step->order[l] * padded, (size_t)padded * sizeof *rows);
+  }
+}
+
+/* One factor where encoder and decoder see the same rows, so that they are read once. */
+static lac_status prepare_products(lac_context *context, lac_zstep *step) {
+  const lac_trainer *trainer = step->trainer;
+  bool same = trainer->x.data == trainer->input.data;
+  int64_t width = step->width, inputs = trainer->input.padded, padded = trainer->x.padded, stacked = same ? 2 : 1;
+  float *rows = NULL, *own = NULL;
   lac_status status = LAC_OK;
-  LAC_TRY_GOTO(status, LAC_NEW(context, bits * bits, &gram), done);
-  LAC_TRY_GOTO(status, LAC_NEW(context, bits * width, &step->gram), done);
-  LAC_TRY_GOTO(status, LAC_NEW(context, width, &step->diagonal), done);
-  LAC_TRY_GOTO(status, LAC_NEW(context, bits, &step->shift), done);
-  const float *offset = decoder + bits * padded;
+  step->stride = stacked * width;
+  LAC_TRY_GOTO(status, LAC_NEW(context, stacked * width * inputs, &rows), done);
+  put_rows(step, trainer->model.weight, inputs, 0, rows);
+  if (same) {
+    put_rows(step, trainer->model.decoder, padded, width, rows);
+  } else {
+    LAC_TRY_GOTO(status, LAC_NEW(context, width * padded, &own), done);
+    put_rows(step, trainer->model.decoder, padded, 0, own);
+    LAC_TRY_GOTO(status, lac_factor_create(context, lac_cpu_isa(), own, width, padded, &step->decoder), done);
+  }
+  status = lac_factor_create(context, lac_cpu_isa(), rows, stacked * width, inputs, &step->encoder);
+done:
+  lac_free(rows);
+  lac_free(own);
+  return status;
+}
+
+/* step->gram and what depends on it, and the order of the bits; gram (L, L). */
+static lac_status prepare_flips(lac_context *context, lac_zstep *step, double *gram) {
+  const float *decoder = step->trainer->model.decoder;
+  int64_t bits = step->trainer->common->bits, columns = step->trainer->common->columns, padded = lac_padded(columns);
+  int64_t width = lac_padded(bits);
   double trace = 0;
+  LAC_TRY(LAC_NEW(context, bits * width, &step->gram));
+  LAC_TRY(LAC_NEW(context, width, &step->diagonal));
+  LAC_TRY(LAC_NEW(context, bits, &step->order));
   for (int64_t l = 0; l < bits; l++) {
+    step->order[l] = (int)l;
     for (int64_t k = 0; k <= l; k++) {
       double sum = 0;
       for (int64_t c = 0; c < columns; c++) {
@@ -229,11 +269,6 @@ static lac_status zstep_create(lac_context *context, lac_zstep *step, bool relax
       gram[l * bits + k] = gram[k * bits + l] = sum;
       step->gram[l * width + k] = step->gram[k * width + l] = (float)sum;
     }
-    double sum = 0;
-    for (int64_t c = 0; c < columns; c++) {
-      sum += (double)decoder[l * padded + c] * (double)offset[c];
-    }
-    step->shift[l] = (float)sum;
     step->diagonal[l] = (float)gram[l * bits + l];
     trace += gram[l * bits + l];
   }
@@ -246,11 +281,49 @@ static lac_status zstep_create(lac_context *context, lac_zstep *step, bool relax
                             .diagonal = step->diagonal,
                             .threshold = (float)(1e-6 * (trace / (double)bits + step->mu))};
   step->kernel = lac_flip_kernel(lac_cpu_isa());
+  return LAC_OK;
+}
+
+/* What is added to the products. */
+static lac_status prepare_offsets(lac_context *context, lac_zstep *step) {
+  const lac_parameters *model = &step->trainer->model;
+  int64_t bits = step->flips.bits, columns = step->trainer->common->columns, padded = lac_padded(columns);
+  const float *offset = model->decoder + bits * padded;
+  LAC_TRY(LAC_NEW(context, step->width, &step->shift));
+  LAC_TRY(LAC_NEW(context, step->width, &step->bias));
+  for (int64_t l = 0; l < bits; l++) {
+    const float *column = model->decoder + step->order[l] * padded;
+    double sum = 0;
+    for (int64_t c = 0; c < columns; c++) {
+      sum += (double)column[c] * (double)offset[c];
+    }
+    step->shift[l] = (float)sum;
+    step->bias[l] = model->bias[step->order[l]];
+  }
+  lac_pad_bias(step->bias, bits, step->bias);
+  return LAC_OK;
+}
+
+static lac_status zstep_create(lac_context *context, lac_zstep *step, bool relax) {
+  int64_t bits = step->trainer->common->bits, threads = step->trainer->common->options->threads;
+  double *gram = NULL;
+  lac_status status = LAC_OK;
+  step->width = (bits + LAC_EXACT_BITS - 1) / LAC_EXACT_BITS * LAC_EXACT_BITS;
+  step->sign = lac_sign_kernel_of(lac_cpu_isa());
+  step->exact_kernels = lac_exact_kernels_of(lac_cpu_isa());
+  LAC_TRY_GOTO(status, LAC_NEW(context, bits * bits, &gram), done);
+  LAC_TRY_GOTO(status, prepare_flips(context, step, gram), done);
   if (bits <= LAC_EXACT_BITS) {
     LAC_TRY_GOTO(status, factorise(context, step, gram), done);
   }
   if (relax) {
     LAC_TRY_GOTO(status, prepare_relaxation(context, step, gram), done);
+  }
+  LAC_TRY_GOTO(status, prepare_offsets(context, step), done);
+  LAC_TRY_GOTO(status, prepare_products(context, step), done);
+  LAC_TRY_GOTO(status, LAC_NEW(context, threads, &step->scratch), done);
+  for (int64_t thread = 0; thread < threads; thread++) {
+    LAC_TRY_GOTO(status, scratch_create(context, step, &step->scratch[thread]), done);
   }
 done:
   lac_free(gram);
@@ -258,13 +331,20 @@ done:
 }
 
 static void zstep_clear(lac_zstep *step) {
+  for (int64_t thread = 0; step->scratch && thread < step->trainer->common->options->threads; thread++) {
+    scratch_clear(&step->scratch[thread]);
+  }
+  lac_factor_destroy(&step->encoder);
+  lac_factor_destroy(&step->decoder);
   lac_free(step->gram);
   lac_free(step->diagonal);
+  lac_free(step->bias);
   lac_free(step->shift);
   lac_free(step->exact);
-  lac_free(step->back);
+  lac_free(step->order);
   lac_free(step->relax);
   lac_free(step->sums);
+  lac_free(step->scratch);
 }
 
 /* ---- one point ---- */
@@ -361,7 +441,8 @@ static void truncate_relaxed(const lac_zstep *step, const float *relaxed, const 
 
 /* min over [0, 1]^L of z'Gz - 2 c'z + mu Hamming, Hamming linear in z, for a block of points by ADMM: the smooth part
  * solves (G + r I) z = c + mu (h - 1/2) + r (clipped - dual). The result is in scratch->clipped. Started from h. */
-static void relax_block(const lac_zstep *step, int64_t n, const uint64_t *h_codes, lac_zscratch *scratch) {
+static void relax_block(const lac_zstep *step, int64_t n, const float *c_rows, const uint64_t *h_codes,
+                        lac_zscratch *scratch) {
   int64_t bits = step->flips.bits, words = step->trainer->common->words, size = n * bits;
   for (int64_t i = 0; i < n; i++) {
     for (int64_t l = 0; l < bits; l++) {
@@ -372,7 +453,7 @@ static void relax_block(const lac_zstep *step, int64_t n, const uint64_t *h_code
   float mu = (float)step->mu, weight = step->weight;
   for (int round = 0; round < LAC_RELAX_ROUNDS; round++) {
     for (int64_t i = 0; i < n; i++) {
-      const float *c = scratch->product + (2 * i + 1) * bits;
+      const float *c = c_rows + i * step->stride;
       for (int64_t l = 0; l < bits; l++) {
         int64_t at = i * bits + l;
         float h = (float)(h_codes[i * words + l / 64] >> (l % 64) & 1);
@@ -388,120 +469,105 @@ static void relax_block(const lac_zstep *step, int64_t n, const uint64_t *h_code
   }
 }
 
-/* Proves or betters the best code by enumeration. The value of a code is |R z - y|^2 - |y|^2 + mu Hamming. */
-static void enumerate_point(const lac_zstep *step, const float *c, const uint64_t *h, lac_zscratch *scratch,
-                            lac_best *best) {
-  int64_t bits = step->flips.bits;
-  float y[LAC_EXACT_BITS] = {0}, square = 0;
-  for (int64_t k = 0; k < bits; k++) {
-    float sum = 0;
-    for (int64_t j = 0; j < bits; j++) {
-      sum += step->back[k * bits + j] * c[j];
-    }
-    y[k] = sum;
-    square += sum * sum;
-  }
-  uint32_t z = 0, start, hashed = 0;
-  for (int64_t k = 0; k < bits; k++) {
-    z |= (uint32_t)(scratch->best[0] >> step->order[k] & 1) << k;
-    hashed |= (uint32_t)(h[0] >> step->order[k] & 1) << k;
-  }
-  start = z;
-  float bound = ((float)best->value + square) * (1 - 1e-5F); /* a gain must be more than rounding */
-  lac_enumerate(step->exact, y, hashed, &z, &bound);
-  if (z != start) {
-    uint64_t code = 0;
-    for (int64_t k = 0; k < bits; k++) {
-      code |= (uint64_t)(z >> k & 1) << step->order[k];
-    }
-    start_from(step, &code, h, c, scratch);
-    descend(step, c, scratch, best);
-  }
-}
-
-static void optimise_point(const lac_zstep *step, int64_t row, int64_t in_block, lac_zscratch *scratch,
-                           const uint64_t *h, lac_mac_sums *sums) {
-  const lac_training *common = step->trainer->common;
-  int64_t words = common->words, bits = common->bits, distance;
-  uint64_t *code = step->trainer->codes + row * words;
-  const float *c = scratch->product + (2 * in_block + 1) * bits;
+static void optimise_point(const lac_zstep *step, const float *c, const float *clipped, const uint64_t *h,
+                           uint64_t *code, lac_zscratch *scratch, lac_mac_sums *sums) {
+  int64_t words = step->trainer->common->words, distance;
   start_from(step, h, h, c, scratch);
   lac_best best = {.distance = 0};
   best.value = value_of(step, c, scratch, scratch->best, &distance);
   sums->nested += best.value;
   descend(step, c, scratch, &best);
-  if (!step->exact && memcmp(code, h, (size_t)words * sizeof *code) != 0) {
+  if (memcmp(code, h, (size_t)words * sizeof *code) != 0) {
     start_from(step, code, h, c, scratch);
     descend(step, c, scratch, &best);
   }
   if (step->relax) {
-    truncate_relaxed(step, scratch->clipped + in_block * bits, h, c, scratch);
+    truncate_relaxed(step, clipped, h, c, scratch);
     descend(step, c, scratch, &best);
-  }
-  if (step->exact) {
-    enumerate_point(step, c, h, scratch, &best);
   }
   memcpy(code, scratch->best, (size_t)words * sizeof *code);
   sums->penalised += best.value;
   sums->disagreements += best.distance;
-  sums->points++;
 }
 
 /* ---- a block of points ---- */
 
+static void optimise_with_flips(const lac_zstep *step, int64_t n, const float *margins, const float *c, uint64_t *codes,
+                                lac_zscratch *scratch, lac_mac_sums *sums) {
+  int64_t bits = step->flips.bits, words = step->trainer->common->words;
+  uint8_t packed[1024 / 8];
+  for (int64_t i = 0; i < n; i++) {
+    (void)step->sign(margins + i * step->stride, step->bias, (bits + 7) / 8, packed);
+    lac_words_of(packed, (bits + 7) / 8, scratch->h + i * words);
+  }
+  if (step->relax) {
+    relax_block(step, n, c, scratch->h, scratch);
+  }
+  for (int64_t i = 0; i < n; i++) {
+    optimise_point(step, c + i * step->stride, scratch->clipped + i * bits, scratch->h + i * words, codes + i * words,
+                   scratch, sums);
+  }
+}
+
+static void optimise_exactly(const lac_zstep *step, int64_t n, const float *margins, const float *c, uint64_t *codes,
+                             lac_mac_sums *sums) {
+  uint32_t h[LAC_BLOCK] = {0};
+  lac_exact_point points[LAC_BLOCK];
+  for (int64_t i = 0; i < n; i++) {
+    uint8_t packed[2] = {0};
+    (void)step->sign(margins + i * step->stride, step->bias, (step->flips.bits + 7) / 8, packed);
+    h[i] = packed[0] | (uint32_t)packed[1] << 8;
+  }
+  step->exact_kernels->points(step->exact, n, c, step->stride, h, points);
+  for (int64_t i = 0; i < n; i++) {
+    uint32_t z = points[i].z;
+    codes[i] = step->codes[0][z & 255] | step->codes[1][z >> 8];
+    sums->nested += (double)points[i].nested;
+    sums->penalised += (double)points[i].value;
+    sums->disagreements += __builtin_popcount(z ^ h[i]);
+  }
+}
+
 static lac_status optimise_block(void *argument, lac_context *context, int64_t block, lac_zscratch *scratch) {
   lac_zstep *step = argument;
   lac_trainer *trainer = step->trainer;
-  const lac_training *common = trainer->common;
-  int64_t bits = common->bits, words = common->words, padded = trainer->x.padded, first = block * LAC_BLOCK;
+  int64_t first = block * LAC_BLOCK;
   int64_t n = trainer->x.count - first < LAC_BLOCK ? trainer->x.count - first : LAC_BLOCK;
-  bool same = trainer->x.data == trainer->input.data;
-  uint64_t *h_codes;
+  uint64_t *codes = trainer->codes + first * trainer->common->words;
+  float *c = scratch->product + (step->decoder ? LAC_BLOCK : 1) * step->width;
   LAC_TRY(lac_rows_read(context, &trainer->x, first, n, scratch->x));
-  if (!same) {
+  if (step->decoder) {
     LAC_TRY(lac_rows_read(context, &trainer->input, first, n, scratch->input));
-  }
-  LAC_TRY(LAC_NEW(context, n * words, &h_codes));
-  if (same) { /* encoder and decoder weights lie one behind the other: one product reads the rows once */
-    lac_sgemm(false, true, n, 2 * bits, padded, 1, scratch->x, padded, trainer->model.weight, padded, 0,
-              scratch->product, 2 * bits);
+    lac_factor_product(step->encoder, scratch->input, n, scratch->product);
+    lac_factor_product(step->decoder, scratch->x, n, c);
   } else {
-    lac_sgemm(false, true, n, bits, trainer->input.padded, 1, scratch->input, trainer->input.padded,
-              trainer->model.weight, trainer->input.padded, 0, scratch->product, 2 * bits);
-    lac_sgemm(false, true, n, bits, padded, 1, scratch->x, padded, trainer->model.decoder, padded, 0,
-              scratch->product + bits, 2 * bits);
+    lac_factor_product(step->encoder, scratch->x, n, scratch->product);
   }
   for (int64_t i = 0; i < n; i++) {
-    float *c = scratch->product + (2 * i + 1) * bits;
-    for (int64_t l = 0; l < bits; l++) {
-      c[l] -= step->shift[l];
+    for (int64_t l = 0; l < step->width; l++) {
+      c[i * step->stride + l] -= step->shift[l];
     }
-    pack_margins(bits, words, scratch->product + 2 * i * bits, trainer->model.bias, h_codes + i * words);
   }
-  if (step->relax) {
-    relax_block(step, n, h_codes, scratch);
+  if (step->exact) {
+    optimise_exactly(step, n, scratch->product, c, codes, &step->sums[block]);
+  } else {
+    optimise_with_flips(step, n, scratch->product, c, codes, scratch, &step->sums[block]);
   }
-  for (int64_t i = 0; i < n; i++) {
-    optimise_point(step, first + i, i, scratch, h_codes + i * words, &step->sums[block]);
-  }
-  lac_free(h_codes);
+  step->sums[block].points = n;
   return lac_context_interrupted(context) ? lac_fail(context, LAC_E_INTERRUPTED, "interrupted in a Z step") : LAC_OK;
 }
 
-/* Threads take runs of blocks, so that scratch memory is made once a run. */
+/* Threads take runs of blocks. */
 enum { LAC_BLOCKS_PER_RUN = 32 };
 
 static lac_status optimise_run(void *argument, lac_context *context, int64_t run, int thread) {
-  (void)thread;
   lac_zstep *step = argument;
-  lac_zscratch scratch = {0};
   int64_t blocks = (step->trainer->x.count + LAC_BLOCK - 1) / LAC_BLOCK;
-  lac_status status = scratch_create(context, step->trainer, step->relax != NULL, &scratch);
+  lac_status status = LAC_OK;
   for (int64_t block = run * LAC_BLOCKS_PER_RUN; !status && block < blocks && block < (run + 1) * LAC_BLOCKS_PER_RUN;
        block++) {
-    status = optimise_block(step, context, block, &scratch);
+    status = optimise_block(step, context, block, &step->scratch[thread]);
   }
-  scratch_clear(&scratch);
   return status;
 }
 

@@ -39,7 +39,16 @@ static void enumerate(int64_t bits, const float *r, const float *y, double mu, u
   memcpy(padded, y, (size_t)bits * sizeof *y);
   memset(&tables, 0xFF, sizeof tables); /* what was there does not count */
   lac_enumeration_prepare(bits, columns, (float)mu, &tables);
-  lac_enumerate(&tables, padded, h, z, best);
+  uint32_t start = *z;
+  float bound = *best;
+  lac_exact_kernels_of(LAC_ISA_PLAIN)->enumerate(&tables, padded, h, z, best);
+  for (int isa = LAC_ISA_PLAIN + 1; isa <= (int)lac_cpu_isa(); isa++) { /* every variant: the same bits */
+    uint32_t found = start;
+    float least = bound;
+    lac_exact_kernels_of((lac_isa)isa)->enumerate(&tables, padded, h, &found, &least);
+    assert_int_equal(found, *z);
+    assert_memory_equal(&least, best, sizeof least);
+  }
 }
 
 /* Upper triangular R. */
@@ -144,11 +153,131 @@ static void a_bound_that_nothing_beats_stands(void **state) {
   }
 }
 
+/* G = R'R and back = R^-T for a random upper triangular R of a sound diagonal: all rounded to float at the end. */
+typedef struct problem {
+  int64_t bits;
+  double gram[LAC_EXACT_BITS * LAC_EXACT_BITS];
+  float single[LAC_EXACT_BITS * LAC_EXACT_BITS], back[LAC_EXACT_BITS * LAC_EXACT_BITS];
+  float columns[LAC_EXACT_BITS * LAC_EXACT_BITS];
+} problem;
+
+static void make_gram(int64_t bits, lac_random *stream, problem *made) {
+  double r[LAC_EXACT_BITS * LAC_EXACT_BITS] = {0};
+  *made = (problem){.bits = bits};
+  for (int64_t i = 0; i < bits; i++) {
+    for (int64_t j = i; j < bits; j++) {
+      r[i * bits + j] = (i == j ? 1 : 0.4) * lac_random_normal(stream) + (i == j ? 2 : 0);
+      r[i * bits + j] = i == j ? fabs(r[i * bits + j]) + 0.2 : r[i * bits + j];
+      made->columns[j * LAC_EXACT_BITS + i] = (float)r[i * bits + j];
+    }
+  }
+  for (int64_t i = 0; i < bits * bits; i++) {
+    for (int64_t k = 0; k < bits; k++) {
+      made->gram[i] += r[k * bits + i / bits] * r[k * bits + i % bits];
+    }
+    made->single[i] = (float)made->gram[i];
+  }
+  for (int64_t column = 0; column < bits; column++) {
+    double y[LAC_EXACT_BITS];
+    for (int64_t k = 0; k < bits; k++) {
+      y[k] = k == column;
+      for (int64_t j = 0; j < k; j++) {
+        y[k] -= r[j * bits + k] * y[j];
+      }
+      y[k] /= r[k * bits + k];
+      made->back[k * bits + column] = (float)y[k];
+    }
+  }
+}
+
+/* z'Gz - 2 c'z + mu Hamming(z, h) */
+static double objective(const problem *p, const float *c, double mu, uint32_t h, uint32_t z) {
+  double value = mu * __builtin_popcount(z ^ h);
+  for (int64_t l = 0; l < p->bits; l++) {
+    for (int64_t k = 0; k < p->bits && z >> l & 1; k++) {
+      value += z >> k & 1 ? p->gram[l * p->bits + k] : 0;
+    }
+    value -= z >> l & 1 ? 2 * (double)c[l] : 0;
+  }
+  return value;
+}
+
+/* Every variant finds the least value, says what it and the start are worth, and gives the same bits as the others. */
+static void points_are_optimal_in_all_variants(void **state) {
+  (void)state;
+  enum { POINTS = 9, STRIDE = LAC_EXACT_BITS + 5 };
+  static const double mus[] = {0, 0.05, 0.6, 40};
+  lac_random stream = lac_random_stream(12, LAC_RANDOM_TEST, 14, 3);
+  static lac_exact exact;
+  int64_t moved = 0;
+  for (int64_t bits = 1; bits <= LAC_EXACT_BITS; bits += bits < 12 ? 1 : 4) {
+    for (int trial = 0; trial < (bits < 10 ? 8 : 4); trial++) {
+      const double mu = mus[trial % 4];
+      problem p;
+      make_gram(bits, &stream, &p);
+      lac_exact_prepare(bits, p.single, p.back, p.columns, (float)mu, 1e-6F, &exact);
+      float c[POINTS * STRIDE];
+      uint32_t h[POINTS];
+      for (int64_t i = 0; i < POINTS * STRIDE; i++) { /* what is between the rows does not count */
+        c[i] = i % STRIDE < bits ? (float)(2.5 * lac_random_normal(&stream)) : i % STRIDE < LAC_EXACT_BITS ? 0 : NAN;
+      }
+      for (int i = 0; i < POINTS; i++) {
+        h[i] = (uint32_t)lac_random_bits(&stream) & ((1U << bits) - 1);
+      }
+      lac_exact_point first[POINTS], other[POINTS];
+      memset(first, 0, sizeof first);
+      memset(other, 0, sizeof other);
+      lac_exact_kernels_of(LAC_ISA_PLAIN)->points(&exact, POINTS, c, STRIDE, h, first);
+      for (int i = 0; i < POINTS; i++) {
+        const float *row = c + i * STRIDE;
+        double least = INFINITY, size = 1;
+        for (uint32_t z = 0; z < UINT32_C(1) << bits && bits <= 12; z++) {
+          least = fmin(least, objective(&p, row, mu, h[i], z));
+        }
+        for (int64_t l = 0; l < bits; l++) {
+          size += fabs((double)row[l]) + p.gram[l * bits + l];
+        }
+        double value = objective(&p, row, mu, h[i], first[i].z);
+        assert_true(first[i].z < UINT32_C(1) << bits);
+        assert_true(bits > 12 || value <= least + 4e-5 * size);
+        assert_true(fabs(value - (double)first[i].value) < 1e-5 * size);
+        assert_true(fabs(objective(&p, row, mu, h[i], h[i]) - (double)first[i].nested) < 1e-5 * size);
+        moved += first[i].z != h[i];
+      }
+      for (int isa = LAC_ISA_PLAIN + 1; isa <= (int)lac_cpu_isa(); isa++) {
+        lac_exact_kernels_of((lac_isa)isa)->points(&exact, POINTS, c, STRIDE, h, other);
+        assert_memory_equal(first, other, sizeof first);
+      }
+    }
+  }
+  assert_true(moved > 300);
+}
+
+/* A matrix that is no A'A, as rounding may make one look: flips would go round for ever. */
+static void a_cycle_of_flips_ends(void **state) {
+  (void)state;
+  static lac_exact exact;
+  const float c[LAC_EXACT_BITS] = {0};
+  float none[LAC_EXACT_BITS * LAC_EXACT_BITS] = {0}, gram[LAC_EXACT_BITS * LAC_EXACT_BITS] = {0};
+  lac_exact_prepare(LAC_EXACT_BITS, gram, none, none, 0, 0, &exact);
+  for (int l = 0; l < LAC_EXACT_BITS; l++) {
+    exact.diagonal[l] = -1; /* every flip seems to gain 1 and leaves the slopes as they are */
+  }
+  for (int isa = 0; isa <= (int)lac_cpu_isa(); isa++) {
+    const uint32_t h = 5;
+    lac_exact_point point;
+    lac_exact_kernels_of((lac_isa)isa)->points(&exact, 1, c, LAC_EXACT_BITS, &h, &point);
+    assert_true(point.z == h && point.value == 0);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(finds_the_minimum),
       cmocka_unit_test(another_code_needs_a_strict_gain),
       cmocka_unit_test(a_bound_that_nothing_beats_stands),
+      cmocka_unit_test(points_are_optimal_in_all_variants),
+      cmocka_unit_test(a_cycle_of_flips_ends),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
