@@ -5,6 +5,7 @@
 #include "laconic/context.h"
 #include "laconic/dataset.h"
 #include "laconic/hash.h"
+#include "laconic/images.h"
 #include "laconic/mac.h"
 #include "laconic/optimizer.h"
 #include "laconic/options.h"

@@ -66,6 +66,9 @@ typedef struct lac_tensors lac_tensors;
 LAC_API LAC_MUST_USE lac_status lac_tensors_open(lac_context *context, const char *path, lac_tensors **tensors);
 LAC_API void lac_tensors_close(lac_tensors **tensors);
 
+/* As it was opened. Borrowed, valid until the close. */
+LAC_API const char *lac_tensors_path(const lac_tensors *tensors);
+
 /* Borrowed, valid until the close; tensors in the order of their data, pairs in the order of the header. */
 LAC_API int64_t lac_tensors_count(const lac_tensors *tensors);
 LAC_API const lac_tensor *lac_tensors_at(const lac_tensors *tensors, int64_t index);

@@ -15,6 +15,10 @@ typedef enum lac_purpose {
   LAC_RANDOM_SAMPLE,     /* a: what, b: shard */
   LAC_RANDOM_DELAY,      /* a: rank, b: message */
   LAC_RANDOM_TEST,       /* tests and generators */
+  LAC_RANDOM_WEIGHTS,    /* a: layer */
+  LAC_RANDOM_DROPOUT,    /* a: replica and layer, b: step */
+  LAC_RANDOM_BATCH,      /* a: replica, b: pass */
+  LAC_RANDOM_AUGMENT,    /* a: replica, b: step */
 } lac_purpose;
 
 typedef struct lac_random {

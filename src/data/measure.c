@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/parallel.h"
+#include "data/fingerprint.h"
 #include "data/format.h"
 
 /* ---- Range ---- */
@@ -120,62 +121,25 @@ lac_status lac_dataset_check(lac_context *context, const lac_dataset *dataset, d
 
 /* ---- Fingerprint ---- */
 
-static inline uint64_t rotate(uint64_t bits, int by) {
-  return bits << by | bits >> (64 - by);
-}
-
-/* One word into a running hash: both products are by odd constants, so that it is a bijection of either argument. */
-static inline uint64_t absorb(uint64_t hash, uint64_t word) {
-  hash ^= rotate(word * 0x9e3779b97f4a7c15u, 29);
-  return rotate(hash, 31) * 0xd6e8feb86659fd93u;
-}
-
-static inline uint64_t finish(uint64_t hash) {
-  hash ^= hash >> 32;
-  hash *= 0xd6e8feb86659fd93u;
-  hash ^= hash >> 29;
-  hash *= 0x9e3779b97f4a7c15u;
-  return hash ^ hash >> 32;
-}
-
-/* Hash of one row: four lanes, so that the products overlap, then the tail filled up with zeros. */
-static uint64_t hash_row(const uint8_t *row, size_t bytes) {
-  uint64_t lane[4] = {1, 2, 3, 4}, word[4];
-  size_t at = 0;
-  for (; at + sizeof word <= bytes; at += sizeof word) {
-    memcpy(word, row + at, sizeof word);
-    for (int i = 0; i < 4; i++) {
-      lane[i] = absorb(lane[i], word[i]);
-    }
-  }
-  memset(word, 0, sizeof word);
-  memcpy(word, row + at, bytes - at);
-  uint64_t hash = bytes;
-  for (int i = 0; i < 4; i++) {
-    hash = absorb(hash, finish(absorb(lane[i], word[i])));
-  }
-  return hash;
-}
-
 lac_status lac_dataset_fingerprint(lac_context *context, const lac_dataset *dataset, uint64_t *fingerprint) {
   size_t size = lac_type_size(dataset->type), row_bytes = (size_t)dataset->columns * size;
   int64_t block = lac_dataset_block(dataset);
   uint8_t *values;
   LAC_TRY(lac_allocate(context, block * dataset->columns, size, (void **)&values));
   /* The type counts by its name: the numbers of an enumeration may change. */
-  uint64_t name = 0, hash = absorb((uint64_t)dataset->rows, (uint64_t)dataset->columns);
+  uint64_t name = 0, hash = lac_fingerprint_absorb((uint64_t)dataset->rows, (uint64_t)dataset->columns);
   memcpy(&name, lac_type_name(dataset->type), strlen(lac_type_name(dataset->type)));
-  hash = absorb(hash, name);
+  hash = lac_fingerprint_absorb(hash, name);
   lac_status status = LAC_OK;
   for (int64_t first = 0; first < dataset->rows && !status; first += block) {
     int64_t count = dataset->rows - first < block ? dataset->rows - first : block;
     LAC_TRY_GOTO(status, interrupted(context, dataset), failed);
     LAC_TRY_GOTO(status, lac_dataset_read_native(context, dataset, first, count, values), failed);
     for (int64_t i = 0; i < count; i++) {
-      hash = absorb(hash, hash_row(values + (size_t)i * row_bytes, row_bytes));
+      hash = lac_fingerprint_absorb(hash, lac_fingerprint_row(values + (size_t)i * row_bytes, row_bytes));
     }
   }
-  *fingerprint = finish(hash);
+  *fingerprint = lac_fingerprint_finish(hash);
 
 failed:
   lac_free(values);

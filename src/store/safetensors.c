@@ -366,6 +366,10 @@ void lac_tensors_close(lac_tensors **tensors) {
   *tensors = NULL;
 }
 
+const char *lac_tensors_path(const lac_tensors *tensors) {
+  return tensors->path;
+}
+
 int64_t lac_tensors_count(const lac_tensors *tensors) {
   return tensors->count;
 }

@@ -13,7 +13,7 @@ FLOOR = {"base": 0, "math": 1, "comm": 2, "store": 2, "data": 3, "mac": 4, "opti
 # Rooms whose public header carries another name than the room.
 PUBLIC = {
     "context": "base", "status": "base", "version": "base", "options": "base", "output": "base", "profile": "base",
-    "shape": "base", "tensors": "store", "world": "comm", "dataset": "data",
+    "shape": "base", "tensors": "store", "world": "comm", "dataset": "data", "images": "data",
     "mac": "mac", "hash": "hash", "retrieval": "hash", "optimizer": "optim", "replica": "replica",
 }
 # (what, pattern, files that may)
