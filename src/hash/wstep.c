@@ -122,10 +122,6 @@ static lac_status read_block(lac_context *context, const lac_rows *rows, const l
   return LAC_OK;
 }
 
-static int code_bit(const lac_trainer *trainer, int64_t row, int64_t bit) {
-  return (int)(trainer->codes[row * trainer->common->words + bit / 64] >> (bit % 64) & 1);
-}
-
 /* ---- encoders ---- */
 
 typedef struct lac_encoder_part {
@@ -134,28 +130,46 @@ typedef struct lac_encoder_part {
   void *const *states;
   float *weight, *gradient; /* (count, padded) */
   float *bias;              /* (count) */
+  float *sign;              /* (3, count): scratch of a row's signs, step sizes, sums */
   float *factors;           /* (LAC_BLOCK, count): margins, then the factors of the rows in the gradient */
   float *directions;        /* (count, rank), and its transpose (rank, count) behind it */
   double *samples;          /* (count) */
 } lac_encoder_part;
 
-/* Gradient factors -eta dloss/dmargin of a block, from margins without bias; returns the bias steps in `bias`. */
+/* Bottou's rule: what the step size is divided by. */
+static double slower_by(const lac_encoder_part *part, int64_t j) {
+  return 1 + part->samples[j] / step_samples;
+}
+
+/* Gradient factors -eta dloss/dmargin of a block, from margins without bias, and the steps of the biases. Encoders run
+ * in the inner loop, which is then one over neighbouring floats; sums are over the rows in order all the same. */
 static void hinge_factors(const lac_trainer *trainer, const lac_block *block, lac_encoder_part *part) {
   const lac_preconditioner *precondition = &trainer->common->precondition;
-  for (int64_t j = 0; j < part->count; j++) {
-    double slower = 1 + part->samples[j] / step_samples;
+  int64_t count = part->count, words = trainer->common->words;
+  float *restrict sign = part->sign, *restrict eta = sign + count, *restrict total = eta + count;
+  const float *restrict bias = part->bias;
+  for (int64_t j = 0; j < count; j++) {
     double step = step_size * (double)LAC_BLOCK / (2 * precondition->trace);
-    step = fmin(step, 0.5 / precondition->floor) / slower;
-    float eta = (float)(2 * step / (double)block->count), total = 0;
-    for (int64_t i = 0; i < block->count; i++) {
-      float y = code_bit(trainer, block->rows[i], part->bits[j]) ? 1 : -1;
-      float *factor = part->factors + i * part->count + j;
-      float slack = 1 - y * (*factor + part->bias[j]);
-      *factor = slack > 0 ? y * slack : 0;
-      total += *factor;
-      *factor *= eta;
+    step = fmin(step, 0.5 / precondition->floor) / slower_by(part, j);
+    eta[j] = (float)(2 * step / (double)block->count);
+    total[j] = 0;
+  }
+  for (int64_t i = 0; i < block->count; i++) {
+    const uint64_t *code = trainer->codes + block->rows[i] * words;
+    float *restrict factor = part->factors + i * count;
+    for (int64_t j = 0; j < count; j++) {
+      uint64_t bit = (uint64_t)part->bits[j];
+      sign[j] = (float)(2 * (int)(code[bit / 64] >> (bit % 64) & 1) - 1);
     }
-    part->bias[j] += bias_step / (float)slower * total / (float)block->count;
+    for (int64_t j = 0; j < count; j++) {
+      float slack = 1 - sign[j] * (factor[j] + bias[j]);
+      float step = sign[j] * (slack > 0 ? slack : 0); /* no branch: its outcome is anybody's guess */
+      total[j] += step;
+      factor[j] = step * eta[j];
+    }
+  }
+  for (int64_t j = 0; j < count; j++) {
+    part->bias[j] += bias_step / (float)slower_by(part, j) * total[j] / (float)block->count;
     part->samples[j] += (double)block->count;
   }
 }
@@ -190,6 +204,7 @@ static lac_status encoder_part_create(lac_context *context, const lac_trainer *t
   LAC_TRY(LAC_NEW(context, count * padded, &part->weight));
   LAC_TRY(LAC_NEW(context, count * padded, &part->gradient));
   LAC_TRY(LAC_NEW(context, count, &part->bias));
+  LAC_TRY(LAC_NEW(context, 3 * count, &part->sign));
   LAC_TRY(LAC_NEW(context, count, &part->samples));
   LAC_TRY(LAC_NEW(context, count * LAC_BLOCK, &part->factors));
   LAC_TRY(LAC_NEW(context, 2 * count * trainer->common->precondition.rank, &part->directions));
@@ -215,6 +230,7 @@ static void encoder_part_clear(lac_encoder_part *part) {
   lac_free(part->weight);
   lac_free(part->gradient);
   lac_free(part->bias);
+  lac_free(part->sign);
   lac_free(part->samples);
   lac_free(part->factors);
   lac_free(part->directions);
