@@ -14,4 +14,15 @@ void lac_sample_rows(int64_t seed, lac_sample purpose, int64_t shard, int64_t of
 LAC_MUST_USE lac_status lac_rows_gather(lac_context *context, const lac_rows *source, const int64_t *rows,
                                         int64_t count, float *out);
 
+/* A copy of rows, in the units of the data: as bytes where the source is bytes in memory, else as floats. */
+typedef struct lac_row_copy {
+  lac_rows rows; /* a view of the copy, as the source is one of the data */
+  lac_dataset *data;
+  void *memory;
+} lac_row_copy;
+
+LAC_MUST_USE lac_status lac_rows_copy(lac_context *context, const lac_rows *source, const int64_t *rows, int64_t count,
+                                      lac_row_copy *copy);
+void lac_row_copy_clear(lac_row_copy *copy);
+
 #endif

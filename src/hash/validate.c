@@ -8,47 +8,42 @@
 
 typedef struct lac_validation {
   int64_t queries, base, k;
-  float *query_rows, *base_rows;     /* encoder inputs (queries, padded), (base, padded) */
-  uint8_t *query_codes, *base_codes; /* packed bytes */
-  float *margin;                     /* (LAC_BLOCK, L rounded up for a product) */
-  int32_t *truth;                    /* (queries, k) */
+  lac_row_copy query_inputs, base_inputs; /* of the encoder */
+  uint8_t *query_codes, *base_codes;      /* packed bytes */
+  float *block;                           /* (LAC_BLOCK, padded) */
+  float *margin;                          /* (LAC_BLOCK, L rounded up for a product) */
+  int32_t *truth;                         /* (queries, k) */
 } lac_validation;
 
 void lac_validation_destroy(lac_validation *validation) {
   if (validation) {
-    lac_free(validation->query_rows);
-    lac_free(validation->base_rows);
+    lac_row_copy_clear(&validation->query_inputs);
+    lac_row_copy_clear(&validation->base_inputs);
     lac_free(validation->query_codes);
     lac_free(validation->base_codes);
+    lac_free(validation->block);
     lac_free(validation->margin);
     lac_free(validation->truth);
     lac_free(validation);
   }
 }
 
+/* Neighbours among the rows themselves, which are the encoder's inputs unless those are features. */
 static lac_status find_truth(lac_context *context, const lac_trainer *trainer, const int64_t *query,
                              const int64_t *base, lac_validation *validation) {
-  int64_t padded = trainer->x.padded, columns = trainer->x.columns;
-  float *query_rows = NULL, *base_rows = NULL;
-  lac_dataset *query_data = NULL, *base_data = NULL;
+  bool same = trainer->x.data == trainer->input.data;
+  lac_row_copy queries = {.data = NULL}, bases = {.data = NULL};
   lac_status status = LAC_OK;
-  size_t stride = (size_t)padded * sizeof(float);
-  LAC_TRY_GOTO(status, LAC_NEW(context, validation->queries * padded, &query_rows), done);
-  LAC_TRY_GOTO(status, LAC_NEW(context, validation->base * padded, &base_rows), done);
-  LAC_TRY_GOTO(status, lac_rows_gather(context, &trainer->x, query, validation->queries, query_rows), done);
-  LAC_TRY_GOTO(status, lac_rows_gather(context, &trainer->x, base, validation->base, base_rows), done);
-  LAC_TRY_GOTO(status,
-               lac_dataset_borrow(context, query_rows, LAC_F32, validation->queries, columns, stride, &query_data),
-               done);
-  LAC_TRY_GOTO(status, lac_dataset_borrow(context, base_rows, LAC_F32, validation->base, columns, stride, &base_data),
-               done);
-  status = lac_exact_neighbors(context, base_data, query_data, validation->k, trainer->common->options->threads, NULL,
-                               NULL, validation->truth);
+  if (!same) {
+    LAC_TRY_GOTO(status, lac_rows_copy(context, &trainer->x, query, validation->queries, &queries), done);
+    LAC_TRY_GOTO(status, lac_rows_copy(context, &trainer->x, base, validation->base, &bases), done);
+  }
+  status = lac_exact_neighbors(context, same ? validation->base_inputs.data : bases.data,
+                               same ? validation->query_inputs.data : queries.data, validation->k,
+                               trainer->common->options->threads, NULL, NULL, validation->truth);
 done:
-  lac_dataset_destroy(&query_data);
-  lac_dataset_destroy(&base_data);
-  lac_free(query_rows);
-  lac_free(base_rows);
+  lac_row_copy_clear(&queries);
+  lac_row_copy_clear(&bases);
   return status;
 }
 
@@ -61,10 +56,9 @@ lac_status lac_validation_create(lac_context *context, lac_trainer *trainer, int
   *made = (lac_validation){.queries = queries, .base = base, .k = k};
   LAC_TRY_GOTO(status, LAC_NEW(context, sample, &rows), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, queries, &query), done);
-  LAC_TRY_GOTO(status, LAC_NEW(context, queries * trainer->input.padded, &made->query_rows), done);
-  LAC_TRY_GOTO(status, LAC_NEW(context, base * trainer->input.padded, &made->base_rows), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, queries * bytes, &made->query_codes), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, base * bytes, &made->base_codes), done);
+  LAC_TRY_GOTO(status, LAC_NEW(context, LAC_BLOCK * trainer->input.padded, &made->block), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, LAC_BLOCK * (common->bits + 15), &made->margin), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, queries * k, &made->truth), done);
   lac_sample_rows(common->options->seed, LAC_SAMPLE_VALIDATION, trainer->number, trainer->x.count, sample, rows);
@@ -77,9 +71,9 @@ lac_status lac_validation_create(lac_context *context, lac_trainer *trainer, int
       rows[kept++] = rows[i];
     }
   }
+  LAC_TRY_GOTO(status, lac_rows_copy(context, &trainer->input, query, queries, &made->query_inputs), done);
+  LAC_TRY_GOTO(status, lac_rows_copy(context, &trainer->input, rows, base, &made->base_inputs), done);
   LAC_TRY_GOTO(status, find_truth(context, trainer, query, rows, made), done);
-  LAC_TRY_GOTO(status, lac_rows_gather(context, &trainer->input, query, queries, made->query_rows), done);
-  LAC_TRY_GOTO(status, lac_rows_gather(context, &trainer->input, rows, base, made->base_rows), done);
 done:
   lac_free(rows);
   lac_free(query);
@@ -91,12 +85,14 @@ done:
   return status;
 }
 
-static void encode_rows(const lac_encoding *encoding, const float *rows, int64_t count, int64_t padded, float *margin,
-                        uint8_t *codes) {
-  for (int64_t first = 0; first < count; first += LAC_BLOCK) {
-    int64_t n = count - first < LAC_BLOCK ? count - first : LAC_BLOCK;
-    lac_encoding_run(encoding, rows + first * padded, n, margin, codes + first * encoding->bytes);
+static lac_status encode_rows(lac_context *context, const lac_encoding *encoding, const lac_rows *rows,
+                              lac_validation *validation, uint8_t *codes) {
+  for (int64_t first = 0; first < rows->count; first += LAC_BLOCK) {
+    int64_t n = rows->count - first < LAC_BLOCK ? rows->count - first : LAC_BLOCK;
+    LAC_TRY(lac_rows_read(context, rows, first, n, validation->block));
+    lac_encoding_run(encoding, validation->block, n, validation->margin, codes + first * encoding->bytes);
   }
+  return LAC_OK;
 }
 
 lac_status lac_validate(void *shard, lac_context *context, double *sum, double *weight) {
@@ -110,11 +106,13 @@ lac_status lac_validate(void *shard, lac_context *context, double *sum, double *
   lac_encoding encoding;
   LAC_TRY(lac_encoding_create(context, trainer->model.weight, trainer->model.bias, trainer->common->bits,
                               trainer->input.padded, &encoding));
-  encode_rows(&encoding, validation->query_rows, validation->queries, trainer->input.padded, validation->margin,
-              validation->query_codes);
-  encode_rows(&encoding, validation->base_rows, validation->base, trainer->input.padded, validation->margin,
-              validation->base_codes);
+  lac_status status =
+      encode_rows(context, &encoding, &validation->query_inputs.rows, validation, validation->query_codes);
+  if (!status) {
+    status = encode_rows(context, &encoding, &validation->base_inputs.rows, validation, validation->base_codes);
+  }
   lac_encoding_clear(&encoding);
+  LAC_TRY(status);
   LAC_TRY(lac_retrieval_measure(context, validation->base_codes, validation->base, validation->query_codes,
                                 validation->queries, trainer->common->bits, validation->truth, validation->k,
                                 &validation->k, 1, NULL, 0, 1, &precision, &unused));
