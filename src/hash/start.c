@@ -65,8 +65,8 @@ static int compare_keys(const void *a, const void *b) {
 /* Equal rows have equal keys; different ones collide with probability 2^-64 a pair. */
 static uint64_t row_key(const float *row, int64_t padded) {
   uint64_t key = 0;
-  for (int64_t c = 0; c < padded; c++) {
-    uint32_t bits;
+  for (int64_t c = 0; c < padded; c += 2) {
+    uint64_t bits;
     memcpy(&bits, row + c, sizeof bits);
     key = (key ^ bits) * UINT64_C(0x9e3779b97f4a7c15);
     key ^= key >> 29;

@@ -85,22 +85,13 @@ static void add_products(const lac_trainer *trainer, int64_t first, int64_t n, c
 }
 
 /* Adds what the bits of row i that differ from the codes summed last change in [Z 1]^T X. */
-static void add_changes(const lac_training *common, const uint64_t *code, const uint64_t *before, const float *x,
-                        double *sums) {
+static void add_changes(const lac_training *common, const lac_linear_kernels *kernels, const uint64_t *code,
+                        const uint64_t *before, const float *x, double *sums) {
   int64_t head = common->bits + 1, stride = head + common->columns;
   for (int64_t word = 0; word < common->words; word++) {
     for (uint64_t rest = code[word] ^ before[word]; rest; rest &= rest - 1) {
       int bit = __builtin_ctzll(rest);
-      double *row = sums + (word * 64 + bit) * stride + head;
-      if (code[word] >> bit & 1) {
-        for (int64_t c = 0; c < common->columns; c++) {
-          row[c] += (double)x[c];
-        }
-      } else {
-        for (int64_t c = 0; c < common->columns; c++) {
-          row[c] -= (double)x[c];
-        }
-      }
+      kernels->add(common->columns, code[word] >> bit & 1 ? 1 : -1, x, sums + (word * 64 + bit) * stride + head);
     }
   }
 }
@@ -133,7 +124,7 @@ static lac_status gather_run(void *argument, lac_context *context, int64_t run, 
       const uint64_t *code = trainer->codes + i * words, *before = trainer->summed + i * words;
       if (memcmp(code, before, (size_t)words * sizeof *code) != 0) {
         LAC_TRY_GOTO(status, lac_rows_read(context, &trainer->x, i, 1, x), done);
-        add_changes(common, code, before, x, sums);
+        add_changes(common, trainer->x.kernels, code, before, x, sums);
       }
     }
   }

@@ -43,7 +43,13 @@ static void plain_expand(int64_t length, const uint8_t *in, float scale, const f
   }
 }
 
-static const lac_linear_kernels plain_kernels = {plain_products, plain_accumulate, plain_expand};
+static void plain_add(int64_t length, double sign, const float *x, double *sums) {
+  for (int64_t i = 0; i < length; i++) {
+    sums[i] += sign * (double)x[i];
+  }
+}
+
+static const lac_linear_kernels plain_kernels = {plain_products, plain_accumulate, plain_expand, plain_add};
 
 #if defined(__x86_64__)
 
@@ -210,7 +216,18 @@ LAC_AVX2 static void avx2_expand(int64_t length, const uint8_t *in, float scale,
   }
 }
 
-static const lac_linear_kernels avx2_kernels = {avx2_products, avx2_accumulate, avx2_expand};
+/* Bound by the second-level cache, from which the sums come and to which they go. */
+LAC_AVX2 static void avx2_add(int64_t length, double sign, const float *x, double *sums) {
+  __m256d factor = _mm256_set1_pd(sign);
+  int64_t i = 0;
+  for (; i + 4 <= length; i += 4) {
+    __m256d value = _mm256_cvtps_pd(_mm_loadu_ps(x + i));
+    _mm256_storeu_pd(sums + i, _mm256_fmadd_pd(factor, value, _mm256_loadu_pd(sums + i)));
+  }
+  plain_add(length - i, sign, x + i, sums + i);
+}
+
+static const lac_linear_kernels avx2_kernels = {avx2_products, avx2_accumulate, avx2_expand, avx2_add};
 #endif
 
 const lac_linear_kernels *lac_linear(lac_isa isa) {

@@ -30,6 +30,9 @@ typedef struct lac_linear_kernels {
 
   /* out[i] = scale in[i] + shift[i]: bytes to centred, scaled floats. */
   void (*expand)(int64_t length, const uint8_t *in, float scale, const float *shift, float *out);
+
+  /* sums += sign x in double precision, sign 1 or -1: every variant gives the same bits. */
+  void (*add)(int64_t length, double sign, const float *x, double *sums);
 } lac_linear_kernels;
 
 /* The variant for an instruction set, which the processor must have. */

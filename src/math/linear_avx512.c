@@ -204,5 +204,15 @@ TARGET static void expand(int64_t length, const uint8_t *in, float scale, const 
   }
 }
 
-const lac_linear_kernels lac_linear_avx512 = {products, accumulate, expand};
+/* Bound by the second-level cache, from which the sums come and to which they go. */
+TARGET static void add(int64_t length, double sign, const float *x, double *sums) {
+  __m512d factor = _mm512_set1_pd(sign);
+  for (int64_t i = 0; i < length; i += 8) {
+    __mmask8 mask = (__mmask8)lanes_left(length - i < 8 ? length - i : 8);
+    __m512d value = _mm512_cvtps_pd(_mm256_maskz_loadu_ps(mask, x + i));
+    _mm512_mask_storeu_pd(sums + i, mask, _mm512_fmadd_pd(factor, value, _mm512_maskz_loadu_pd(mask, sums + i)));
+  }
+}
+
+const lac_linear_kernels lac_linear_avx512 = {products, accumulate, expand, add};
 #endif

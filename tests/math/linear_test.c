@@ -281,6 +281,26 @@ static void bytes_expand_to_scaled_floats(void **state) {
   lac_free(shift);
 }
 
+/* Single numbers added to and taken from doubles, without rounding of their own. */
+static void rows_are_added_to_doubles(void **state) {
+  enum { MOST = 45 };
+  float *x = random_values(*state, MOST, 600);
+  double sums[MOST + 1], expected[MOST + 1];
+  for (int isa = 0; isa <= (int)lac_cpu_isa(); isa++) {
+    for (int64_t length = 0; length <= MOST; length++) {
+      for (int sign = -1; sign <= 1; sign += 2) {
+        for (int64_t i = 0; i <= MOST; i++) {
+          sums[i] = expected[i] = 1e6 / (double)(3 * i + 1);
+          expected[i] = i >= length ? expected[i] : sign > 0 ? expected[i] + x[i] : expected[i] - x[i];
+        }
+        lac_linear((lac_isa)isa)->add(length, sign, x, sums);
+        assert_memory_equal(sums, expected, sizeof sums);
+      }
+    }
+  }
+  lac_free(x);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(products_are_right),
@@ -290,6 +310,7 @@ int main(void) {
       cmocka_unit_test(padding_does_not_show),
       cmocka_unit_test(vector_accumulation_is_one_chain),
       cmocka_unit_test(bytes_expand_to_scaled_floats),
+      cmocka_unit_test(rows_are_added_to_doubles),
   };
   return cmocka_run_group_tests(tests, make_context, drop_context);
 }
