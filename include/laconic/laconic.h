@@ -7,6 +7,7 @@
 #include "laconic/hash.h"
 #include "laconic/images.h"
 #include "laconic/mac.h"
+#include "laconic/net.h"
 #include "laconic/optimizer.h"
 #include "laconic/options.h"
 #include "laconic/output.h"

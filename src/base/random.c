@@ -7,18 +7,29 @@ lac_random lac_random_stream(int64_t seed, lac_purpose purpose, uint64_t a, uint
   return (lac_random){.key = {(uint64_t)seed, (uint64_t)purpose}, .counter = {0, a, b}, .used = 4};
 }
 
+static inline void next_block(lac_random *stream, uint64_t bits[4]) {
+  philox4x64_ctr_t counter = {{stream->counter[0], stream->counter[1], stream->counter[2], 0}};
+  philox4x64_key_t key = {{stream->key[0], stream->key[1]}};
+  philox4x64_ctr_t block = philox4x64(counter, key);
+  for (int i = 0; i < 4; i++) {
+    bits[i] = block.v[i];
+  }
+  stream->counter[0]++;
+}
+
 uint64_t lac_random_bits(lac_random *stream) {
   if (stream->used == 4) {
-    philox4x64_ctr_t counter = {{stream->counter[0], stream->counter[1], stream->counter[2], 0}};
-    philox4x64_key_t key = {{stream->key[0], stream->key[1]}};
-    philox4x64_ctr_t block = philox4x64(counter, key);
-    for (int i = 0; i < 4; i++) {
-      stream->block[i] = block.v[i];
-    }
-    stream->counter[0]++;
+    next_block(stream, stream->block);
     stream->used = 0;
   }
   return stream->block[stream->used++];
+}
+
+void lac_random_blocks(lac_random *stream, int64_t blocks, uint64_t *bits) {
+  stream->used = 4;
+  for (int64_t i = 0; i < blocks; i++) {
+    next_block(stream, bits + 4 * i);
+  }
 }
 
 double lac_random_uniform(lac_random *stream) {

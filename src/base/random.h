@@ -29,6 +29,8 @@ typedef struct lac_random {
 
 lac_random lac_random_stream(int64_t seed, lac_purpose purpose, uint64_t a, uint64_t b);
 uint64_t lac_random_bits(lac_random *stream);
+/* The next 4 x `blocks` numbers of the stream at once; what is left of a block that was begun is passed over. */
+void lac_random_blocks(lac_random *stream, int64_t blocks, uint64_t *bits);
 double lac_random_uniform(lac_random *stream);                                  /* in [0, 1), 53 bits */
 double lac_random_normal(lac_random *stream);                                   /* mean 0, variance 1 (Box-Muller) */
 int64_t lac_random_below(lac_random *stream, int64_t limit);                    /* in 0..limit-1, without bias */

@@ -48,6 +48,26 @@ static void streams_are_philox(void **state) {
   }
 }
 
+/* Whole blocks are the stream's own, from the next one on. */
+static void blocks_are_the_stream_s(void **state) {
+  (void)state;
+  for (int before = 0; before < 6; before++) {
+    lac_random one = lac_random_stream(1, LAC_RANDOM_TEST, 2, 3), other = one;
+    uint64_t bits[12];
+    for (int i = 0; i < before; i++) {
+      lac_random_bits(&one);
+    }
+    for (int i = 0; i < (before + 3) / 4 * 4; i++) {
+      lac_random_bits(&other);
+    }
+    lac_random_blocks(&one, 3, bits);
+    for (int i = 0; i < 12; i++) {
+      assert_true(bits[i] == lac_random_bits(&other));
+    }
+    assert_true(lac_random_bits(&one) == lac_random_bits(&other));
+  }
+}
+
 static int by_value(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
@@ -184,9 +204,12 @@ static void permutations_are_uniform(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(streams_depend_on_their_key_alone), cmocka_unit_test(streams_are_philox),
-      cmocka_unit_test(distributions_follow_their_laws),   cmocka_unit_test(moments_are_right),
-      cmocka_unit_test(below_is_unbiased_and_in_range),    cmocka_unit_test(permutations_are_uniform)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(streams_depend_on_their_key_alone),
+                                     cmocka_unit_test(streams_are_philox),
+                                     cmocka_unit_test(blocks_are_the_stream_s),
+                                     cmocka_unit_test(distributions_follow_their_laws),
+                                     cmocka_unit_test(moments_are_right),
+                                     cmocka_unit_test(below_is_unbiased_and_in_range),
+                                     cmocka_unit_test(permutations_are_uniform)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,12 +9,15 @@ import re
 import sys
 
 # A room may include itself and the rooms of lower floors; rooms of the same floor do not know each other.
-FLOOR = {"base": 0, "math": 1, "comm": 2, "store": 2, "data": 3, "mac": 4, "optim": 4, "hash": 5, "replica": 5}
+FLOOR = {"base": 0, "math": 1, "comm": 2, "store": 2, "data": 3, "mac": 4, "optim": 4, "hash": 5, "replica": 5, "nn": 5}
+# Rooms that use less than what their floor allows.
+ONLY = {"nn": {"base", "math"}}
 # Rooms whose public header carries another name than the room.
 PUBLIC = {
     "context": "base", "status": "base", "version": "base", "options": "base", "output": "base", "profile": "base",
     "shape": "base", "tensors": "store", "world": "comm", "dataset": "data", "images": "data",
     "mac": "mac", "hash": "hash", "retrieval": "hash", "optimizer": "optim", "replica": "replica",
+    "net": "nn",
 }
 # (what, pattern, files that may)
 RESERVED = [
@@ -65,6 +68,8 @@ def breaches_of(path, room, text):
             yield line_of(match), f'includes "{name}", which is of no room that a library may use'
         elif other != room and FLOOR[other] >= FLOOR[room]:
             yield line_of(match), f'includes "{name}" of room {other}, which is not below {room}'
+        elif other != room and room in ONLY and other not in ONLY[room]:
+            yield line_of(match), f'includes "{name}" of room {other}; {room} uses {", ".join(sorted(ONLY[room]))} only'
     for what, pattern, allowed in RESERVED:
         if path not in allowed:
             for match in pattern.finditer(code):
