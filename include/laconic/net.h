@@ -115,6 +115,14 @@ LAC_API LAC_MUST_USE lac_status lac_net_predict(lac_context *context, lac_net *n
                                                 const float *statistics, int64_t count, const float *pictures,
                                                 float *probabilities);
 
+/* The same for any number of pictures at once (count, C, H, W), against labels (count): *loss_sum, the sum of their
+ * cross-entropies, and *errors, in how many another class had a larger score (or one that is not a number). Sums, so
+ * that parts of a set can be added up. Errors: INPUT for a label out of range, USAGE for a count below 0, INTERRUPTED.
+ * Local. */
+LAC_API LAC_MUST_USE lac_status lac_net_evaluate(lac_context *context, lac_net *net, const float *parameters,
+                                                 const float *statistics, int64_t count, const float *pictures,
+                                                 const int32_t *labels, double *loss_sum, int64_t *errors);
+
 /* Batch-norm statistics of a full batch, dropout off: a forward pass whose batch norms use the batch's own mean and
  * variance; writes these (variance times m / (m - 1) for m > 1 numbers a channel) into statistics. The caller averages
  * over batches. Local. */

@@ -15,9 +15,11 @@ typedef struct lac_backend {
   /* Forward with batch statistics and dropout, then backward: see lac_net_gradient; labels have been checked. */
   lac_status (*gradient)(lac_context *context, void *state, const float *parameters, const float *pictures,
                          const int32_t *labels, lac_net_key key, float *gradient, double *loss, int64_t *errors);
-  /* See lac_net_predict. */
+  /* See lac_net_predict; what lac_softmax makes of the scores: with labels, which have been checked, also the mean loss
+   * and the errors. Any output may be NULL. */
   lac_status (*predict)(lac_context *context, void *state, const float *parameters, const float *statistics,
-                        int64_t count, const float *pictures, float *probabilities);
+                        int64_t count, const float *pictures, const int32_t *labels, float *probabilities, double *loss,
+                        int64_t *errors);
   /* See lac_net_collect. */
   lac_status (*collect)(lac_context *context, void *state, const float *parameters, const float *pictures,
                         float *statistics);

@@ -171,12 +171,11 @@ lac_net_piece lac_net_piece_at(const lac_net *net, int64_t index) {
 
 /* ---- computing ---- */
 
-static lac_status check_labels(lac_context *context, const lac_graph *graph, const int32_t *labels) {
-  for (int64_t i = 0; i < graph->batch; i++) {
+static lac_status check_labels(lac_context *context, const lac_graph *graph, int64_t count, const int32_t *labels) {
+  for (int64_t i = 0; i < count; i++) {
     if (labels[i] < 0 || labels[i] >= graph->classes) {
-      return lac_fail(context, LAC_E_INPUT,
-                      "picture %" PRId64 " of the batch: found label %" PRId32 ", expected 0 to %" PRId64, i, labels[i],
-                      graph->classes - 1);
+      return lac_fail(context, LAC_E_INPUT, "picture %" PRId64 ": found label %" PRId32 ", expected 0 to %" PRId64, i,
+                      labels[i], graph->classes - 1);
     }
   }
   return LAC_OK;
@@ -185,7 +184,7 @@ static lac_status check_labels(lac_context *context, const lac_graph *graph, con
 lac_status lac_net_gradient(lac_context *context, lac_net *net, const float *parameters, const float *pictures,
                             const int32_t *labels, lac_net_key key, float *gradient, double *loss, int64_t *errors) {
   double start = lac_seconds();
-  LAC_TRY(check_labels(context, &net->graph, labels));
+  LAC_TRY(check_labels(context, &net->graph, net->graph.batch, labels));
   LAC_TRY(net->backend->gradient(context, net->state, parameters, pictures, labels, key, gradient, loss, errors));
   lac_profile_add(context, "net gradient", lac_seconds() - start, 0, 0, 3 * net->flops * (double)net->graph.batch);
   return LAC_OK;
@@ -198,8 +197,37 @@ lac_status lac_net_predict(lac_context *context, lac_net *net, const float *para
     return lac_fail(context, LAC_E_USAGE, "found %" PRId64 " pictures to predict, expected 1 to %" PRId64, count,
                     net->graph.batch);
   }
-  LAC_TRY(net->backend->predict(context, net->state, parameters, statistics, count, pictures, probabilities));
+  LAC_TRY(net->backend->predict(context, net->state, parameters, statistics, count, pictures, NULL, probabilities, NULL,
+                                NULL));
   lac_profile_add(context, "net predict", lac_seconds() - start, 0, 0, net->flops * (double)count);
+  return LAC_OK;
+}
+
+lac_status lac_net_evaluate(lac_context *context, lac_net *net, const float *parameters, const float *statistics,
+                            int64_t count, const float *pictures, const int32_t *labels, double *loss_sum,
+                            int64_t *errors) {
+  double start = lac_seconds();
+  const lac_graph *graph = &net->graph;
+  int64_t pixels = graph->input.channels * graph->input.height * graph->input.width;
+  *loss_sum = 0;
+  *errors = 0;
+  if (count < 0) {
+    return lac_fail(context, LAC_E_USAGE, "found %" PRId64 " pictures to evaluate, expected 0 or more", count);
+  }
+  LAC_TRY(check_labels(context, graph, count, labels));
+  for (int64_t first = 0; first < count; first += graph->batch) {
+    int64_t block = count - first < graph->batch ? count - first : graph->batch, wrong;
+    double mean;
+    if (lac_context_interrupted(context)) {
+      return lac_fail(context, LAC_E_INTERRUPTED, "interrupted after %" PRId64 " of %" PRId64 " pictures", first,
+                      count);
+    }
+    LAC_TRY(net->backend->predict(context, net->state, parameters, statistics, block, pictures + first * pixels,
+                                  labels + first, NULL, &mean, &wrong));
+    *loss_sum += mean * (double)block;
+    *errors += wrong;
+  }
+  lac_profile_add(context, "net evaluate", lac_seconds() - start, 0, 0, net->flops * (double)count);
   return LAC_OK;
 }
 

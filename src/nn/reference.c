@@ -164,7 +164,8 @@ static lac_status gradient(lac_context *context, void *state, const float *param
 }
 
 static lac_status predict(lac_context *context, void *state, const float *parameters, const float *statistics,
-                          int64_t count, const float *pictures, float *probabilities) {
+                          int64_t count, const float *pictures, const int32_t *labels, float *probabilities,
+                          double *loss, int64_t *errors) {
   (void)context;
   lac_reference *self = state;
   self->pass = LAC_PASS_PREDICT;
@@ -172,7 +173,7 @@ static lac_status predict(lac_context *context, void *state, const float *parame
   self->parameters = parameters;
   self->statistics = statistics;
   run_forward(self, pictures);
-  lac_softmax(count, self->graph->classes, self->scores, NULL, probabilities, NULL, NULL, NULL);
+  lac_softmax(count, self->graph->classes, self->scores, labels, probabilities, NULL, loss, errors);
   return LAC_OK;
 }
 

@@ -345,7 +345,7 @@ static void what_cannot_be_is_refused(void **state) {
   for (int32_t label = -1; label <= 3; label += 4) {
     const int32_t labels[] = {1, label};
     char message[80];
-    snprintf(message, sizeof message, "picture 1 of the batch: found label %d, expected 0 to 2", (int)label);
+    snprintf(message, sizeof message, "picture 1: found label %d, expected 0 to 2", (int)label);
     assert_failure(
         *state, lac_net_gradient(*state, net, parameters, pictures, labels, (lac_net_key){0}, gradient, &loss, &errors),
         LAC_E_INPUT, message);
