@@ -52,6 +52,11 @@ LAC_API LAC_MUST_USE lac_status lac_images_open_unlabelled(lac_context *context,
 LAC_API LAC_MUST_USE lac_status lac_images_select(lac_context *context, const lac_images *images, int64_t rows,
                                                   const int64_t *order, lac_images **selected);
 
+/* Two parts of a set: `held` pictures drawn by the seed, and the rest, both in the order of the set. A part without
+ * pictures is NULL. Errors: USAGE for a number outside 0..N, MEMORY. Local. */
+LAC_API LAC_MUST_USE lac_status lac_images_split(lac_context *context, const lac_images *images, int64_t seed,
+                                                 int64_t held, lac_images **rest, lac_images **held_out);
+
 /* Destroys and nulls; takes NULL. Local. */
 LAC_API void lac_images_destroy(lac_images **images);
 

@@ -19,6 +19,7 @@ typedef enum lac_purpose {
   LAC_RANDOM_DROPOUT,    /* a: replica and layer, b: step */
   LAC_RANDOM_BATCH,      /* a: replica, b: pass */
   LAC_RANDOM_AUGMENT,    /* a: replica, b: step */
+  LAC_RANDOM_HELD_OUT,   /* pictures that are not trained on */
 } lac_purpose;
 
 typedef struct lac_random {

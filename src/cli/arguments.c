@@ -297,6 +297,14 @@ lac_status lac_arguments_parse(lac_session *session, const lac_command *command,
         status, lac_options_default(session->context, lac_group_options(group), (char *)options + group->offset), done);
   }
   status = parse_all(&parser);
+  if (!status && command->recall && !common_of(arguments)->help) {
+    bool recalled;
+    CLI_TRY_GOTO(status, command->recall(session, options, &recalled), done);
+    if (recalled) {
+      arguments->count = parser.next = 0;
+      status = parse_all(&parser);
+    }
+  }
 done:
   if (status) {
     lac_arguments_clear(arguments);

@@ -31,7 +31,11 @@ typedef struct lac_command {
   const char *example;     /* command lines, one a line */
   const lac_option_group *groups;
   size_t options_size;
-  bool on_ranks; /* may be started as several ranks by an MPI launcher */
+  bool on_ranks;     /* may be started as several ranks by an MPI launcher */
+  bool stops_softly; /* looks at session->stop: the first signal sets it, the second interrupts */
+  /* NULL, or: replaces `options`, as parsed, by options that are stored somewhere, and says so; what the command line
+   * says is then set once more on top of them. */
+  lac_status (*recall)(lac_session *session, void *options, bool *recalled);
   lac_status (*run)(lac_session *session, const void *options, char *const *operands, int count);
 } lac_command;
 

@@ -5,11 +5,11 @@
 
 #include "cli/commands.h"
 #include "cli/data_options.h"
+#include "cli/hash_train_data.h"
+#include "cli/hash_train_report.h"
 #include "cli/output.h"
 #include "cli/plot.h"
 #include "cli/progress.h"
-#include "cli/train_data.h"
-#include "cli/train_report.h"
 
 typedef struct train_options {
   lac_common_options common;

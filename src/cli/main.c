@@ -9,12 +9,18 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 
-/* The only global: a signal handler has no other way to its program's state. */
+/* The only globals: a signal handler has no other way to its program's state. */
 static lac_context *volatile signalled_context;
+static volatile sig_atomic_t *volatile signalled_stop; /* of a command that stops softly, until it has been asked */
 
-/* The first signal asks the work to stop, the second kills. */
+/* The first signal asks the work to stop, the second kills; a command that stops softly is first asked for that. */
 static void on_signal(int number) {
   (void)number;
+  if (signalled_stop) {
+    *signalled_stop = 1;
+    signalled_stop = NULL;
+    return;
+  }
   signal(SIGINT, SIG_DFL);
   signal(SIGTERM, SIG_DFL);
   lac_context_interrupt(signalled_context);
@@ -100,7 +106,9 @@ static lac_status run_command(lac_session *session, const lac_command *command, 
     }
   } else {
     lac_session_set_modes(session, common->json, common->quiet, common->verbose);
+    signalled_stop = command->stops_softly ? &session->stop : NULL;
     status = command->run(session, arguments.options, arguments.operands, arguments.count);
+    signalled_stop = NULL;
     lac_progress_clear(session);
     if (common->log_view && (!status || session->ranks == 1)) {
       lac_status viewed = lac_log_view_print(session);

@@ -3,18 +3,20 @@
 #define LACONIC_CLI_SESSION_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 
 #include "laconic/laconic.h"
 
 typedef struct lac_session {
   lac_context *context;
-  bool json;       /* JSON lines on stdout and nothing else there */
-  bool quiet;      /* errors only */
-  bool verbose;    /* everything the library logs */
-  bool silent;     /* under MPI every rank but 0: neither prints nor writes */
-  int ranks;       /* processes that run this command: 1 unless started by an MPI launcher */
-  int print_error; /* errno of the first failure on stdout, 0 for none */
+  bool json;                  /* JSON lines on stdout and nothing else there */
+  bool quiet;                 /* errors only */
+  bool verbose;               /* everything the library logs */
+  bool silent;                /* under MPI every rank but 0: neither prints nor writes */
+  int ranks;                  /* processes that run this command: 1 unless started by an MPI launcher */
+  volatile sig_atomic_t stop; /* a signal has asked a command that stops softly to end */
+  int print_error;            /* errno of the first failure on stdout, 0 for none */
   /* stderr: lines may come from any worker's thread, the progress line lives below them */
   pthread_mutex_t lock;
   bool terminal;       /* a progress line may be shown */

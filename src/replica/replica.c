@@ -23,9 +23,10 @@ struct lac_replica {
   int rank, size;
   const lac_exchange_protocol *protocol;
   void *exchange, *answer; /* states of the protocol; NULL for one replica */
-  float *mean;             /* (n): of the last exchange */
+  float *offer;            /* (n): what was given to the last exchange */
+  float *away;             /* (n): what it gave, as lac_scheme_compare leaves it */
   bool travelling;         /* an exchange has been begun and not finished */
-  bool pending;            /* mean holds one that is not yet used */
+  bool pending;            /* away is not yet used */
   double loss;             /* sums since the means were restarted */
   int64_t batches, errors, points;
 };
@@ -35,7 +36,8 @@ static lac_status create_vectors(lac_context *context, lac_replica *replica) {
   bool nested = lac_scheme_nested(scheme->options);
   LAC_TRY(LAC_NEW(context, scheme->n, &scheme->x));
   LAC_TRY(LAC_NEW(context, scheme->n, &scheme->d));
-  LAC_TRY(LAC_NEW(context, scheme->n, &replica->mean));
+  LAC_TRY(LAC_NEW(context, scheme->n, &replica->offer));
+  LAC_TRY(LAC_NEW(context, scheme->n, &replica->away));
   if (nested) {
     LAC_TRY(LAC_NEW(context, scheme->n, &scheme->y));
     LAC_TRY(LAC_NEW(context, scheme->n, &scheme->z));
@@ -126,7 +128,8 @@ void lac_replica_destroy(lac_replica **replica) {
   lac_free(old->scheme.y);
   lac_free(old->scheme.z);
   lac_free(old->scheme.d);
-  lac_free(old->mean);
+  lac_free(old->offer);
+  lac_free(old->away);
   lac_free(old);
   *replica = NULL;
 }
@@ -165,7 +168,8 @@ static lac_status compute(lac_context *context, lac_replica *replica) {
 static lac_status finish_exchange(lac_context *context, lac_replica *replica) {
   if (replica->travelling) {
     double start = lac_seconds();
-    LAC_TRY(replica->protocol->finish(context, replica->exchange, replica->mean));
+    LAC_TRY(replica->protocol->finish(context, replica->exchange, replica->away));
+    lac_scheme_compare(&replica->scheme, replica->offer, replica->away);
     lac_profile_add(context, "exchange wait", lac_seconds() - start, 0, 0, 0);
     replica->travelling = false;
     replica->pending = true;
@@ -174,27 +178,28 @@ static lac_status finish_exchange(lac_context *context, lac_replica *replica) {
 }
 
 static lac_status begin_exchange(lac_context *context, lac_replica *replica) {
-  LAC_TRY(replica->protocol->begin(context, replica->exchange, lac_scheme_offer(&replica->scheme)));
+  LAC_TRY(replica->protocol->begin(context, replica->exchange, replica->offer));
   replica->travelling = true;
   return LAC_OK;
 }
 
 static lac_status outer_step(lac_context *context, lac_replica *replica) {
   LAC_TRY(compute(context, replica));
+  lac_scheme *scheme = &replica->scheme;
   if (replica->size == 1) {
-    memcpy(replica->mean, lac_scheme_offer(&replica->scheme), (size_t)replica->scheme.n * sizeof *replica->mean);
-    lac_scheme_update(&replica->scheme, replica->mean);
-    return LAC_OK;
-  }
-  if (replica->scheme.options->overlap) {
-    LAC_TRY(finish_exchange(context, replica));
-    bool have = replica->pending;
+    memcpy(replica->away, lac_scheme_offer(scheme), (size_t)scheme->n * sizeof *replica->away);
+    lac_scheme_compare(scheme, lac_scheme_offer(scheme), replica->away);
+    lac_scheme_update(scheme, replica->away);
+  } else if (scheme->options->overlap) {
+    LAC_TRY(finish_exchange(context, replica)); /* that of the step before; what x moves along is offered first */
+    memcpy(replica->offer, lac_scheme_offer(scheme), (size_t)scheme->n * sizeof *replica->offer);
+    lac_scheme_update(scheme, replica->pending ? replica->away : NULL);
     LAC_TRY(begin_exchange(context, replica));
-    lac_scheme_update(&replica->scheme, have ? replica->mean : NULL);
   } else {
+    memcpy(replica->offer, lac_scheme_offer(scheme), (size_t)scheme->n * sizeof *replica->offer);
     LAC_TRY(begin_exchange(context, replica));
     LAC_TRY(finish_exchange(context, replica));
-    lac_scheme_update(&replica->scheme, replica->mean);
+    lac_scheme_update(scheme, replica->away);
   }
   replica->pending = false;
   return LAC_OK;
@@ -287,7 +292,7 @@ lac_status lac_replica_state_of(lac_context *context, lac_replica *replica, lac_
   for (int v = 0; v < LAC_OPTIMIZER_VECTORS; v++) {
     add_vector(state, outer[v], scheme->outer_state[v]);
   }
-  add_vector(state, "pending", replica->mean);
+  add_vector(state, "pending", replica->away);
   return LAC_OK;
 }
 

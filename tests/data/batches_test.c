@@ -74,6 +74,48 @@ static held get(fixture *self, lac_batches *batches, int64_t step) {
 
 static const lac_batches_options plain = {.batch = 10, .seed = 3, .replicas = 1, .fraction = 1};
 
+/* ---- Held out ---- */
+
+/* Marks the labels of a part, which must rise; returns how many there are. */
+static int64_t mark(const lac_images *part, int mark_as, int *marks) {
+  int64_t count = part ? lac_images_count(part) : 0;
+  for (int64_t i = 0; i < count; i++) {
+    int32_t label = lac_images_labels(part)[i];
+    assert_int_equal(marks[label], 0);
+    assert_true(i == 0 || lac_images_labels(part)[i - 1] < label);
+    marks[label] = mark_as;
+  }
+  return count;
+}
+
+static void a_split_parts_the_set(void **state) {
+  enum { COUNT = 57 };
+  fixture *self = *state;
+  make_set(self, COUNT);
+  lac_images *rest, *apart;
+  int first[COUNT] = {0};
+  for (int64_t wanted = 0; wanted <= COUNT; wanted += 19) {
+    for (int64_t seed = 0; seed < 3; seed++) {
+      int marks[COUNT] = {0};
+      assert_ok(self->context, lac_images_split(self->context, self->images, seed, wanted, &rest, &apart));
+      assert_int_equal(mark(apart, 1, marks), wanted);
+      assert_int_equal(mark(rest, 2, marks), COUNT - wanted);
+      if (wanted == 19 && seed == 0) {
+        memcpy(first, marks, sizeof first);
+      } else if (wanted == 19) {
+        assert_memory_not_equal(first, marks, sizeof first); /* the seed draws */
+      }
+      lac_images_destroy(&rest);
+      lac_images_destroy(&apart);
+    }
+  }
+  assert_failure(self->context, lac_images_split(self->context, self->images, 0, COUNT + 1, &rest, &apart), LAC_E_USAGE,
+                 "58 pictures held out");
+  assert_failure(self->context, lac_images_split(self->context, self->images, 0, -1, &rest, &apart), LAC_E_USAGE, "-1");
+  assert_null(rest);
+  assert_null(apart);
+}
+
 /* ---- Which pictures ---- */
 
 static void every_picture_once_a_pass(void **state) {
@@ -483,6 +525,7 @@ static void refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(a_split_parts_the_set, enter, leave),
       cmocka_unit_test_setup_teardown(every_picture_once_a_pass, enter, leave),
       cmocka_unit_test_setup_teardown(parts_are_intervals_of_one_shuffle, enter, leave),
       cmocka_unit_test(unseen_is_what_a_walk_finds),

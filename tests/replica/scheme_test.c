@@ -24,6 +24,7 @@ typedef struct setting {
   int replicas;
   int64_t batches; /* a pass: few, so that the scopes reach their limits */
   double decay;
+  bool late; /* the mean is one outer step old */
 } setting;
 
 static double limited(double value, double limit) {
@@ -35,17 +36,27 @@ static double outer_rate(const setting *s, int t) {
   return (double)t / (double)s->batches < 3 ? 0.1 : 0.01;
 }
 
+/* r, and with late means at most 0.2 over the rate. */
+static double coupling(const setting *s, int t) {
+  double growth = 1;
+  for (int k = 0; k < t; k++) {
+    growth *= 1 + 1 / (2 * (double)s->batches);
+  }
+  double limit = s->late ? limited(10, 0.2 / outer_rate(s, t)) : 10;
+  return limited(growth, limit);
+}
+
 /* ---- the rules, one by one ---- */
 
 static void by_hand_parle(const setting *s, bool coupled, double x[REPLICAS][N]) {
-  double m[REPLICAS][N] = {{0}}, q[REPLICAS][N] = {{0}}, z[REPLICAS][N];
+  double m[REPLICAS][N] = {{0}}, q[REPLICAS][N] = {{0}}, z[REPLICAS][N], before[REPLICAS][N] = {{0}};
   int64_t batch = 0;
   for (int t = 0; t < STEPS; t++) {
     double growth = 1;
     for (int k = 0; k < t; k++) {
       growth *= 1 + 1 / (2 * (double)s->batches);
     }
-    double g = limited(growth / 100, 1), r = coupled ? limited(growth, 10) : 0;
+    double g = limited(growth / 100, 1), r = coupled ? coupling(s, t) : 0;
     for (int a = 0; a < s->replicas; a++) {
       double y[N];
       memcpy(y, x[a], sizeof y);
@@ -67,6 +78,10 @@ static void by_hand_parle(const setting *s, bool coupled, double x[REPLICAS][N])
       }
       for (int a = 0; a < s->replicas; a++) {
         double d = (x[a][i] - z[a][i]) + r * (x[a][i] - mean);
+        if (s->late && coupled) { /* z - mean z as it was a step ago, nothing at first */
+          d = (1 + r) * (x[a][i] - z[a][i]) + r * before[a][i];
+          before[a][i] = z[a][i] - mean;
+        }
         q[a][i] = 0.9 * q[a][i] + d;
         x[a][i] -= outer_rate(s, t) * (d + 0.9 * q[a][i]);
       }
@@ -75,19 +90,17 @@ static void by_hand_parle(const setting *s, bool coupled, double x[REPLICAS][N])
 }
 
 static void by_hand_elastic(const setting *s, double x[REPLICAS][N]) {
-  double q[REPLICAS][N] = {{0}};
+  double q[REPLICAS][N] = {{0}}, before[REPLICAS][N] = {{0}};
   for (int t = 0; t < STEPS; t++) {
-    double growth = 1;
-    for (int k = 0; k < t; k++) {
-      growth *= 1 + 1 / (2 * (double)s->batches);
-    }
+    double r = coupling(s, t);
     for (int i = 0; i < N; i++) {
       double mean = 0;
       for (int a = 0; a < s->replicas; a++) {
         mean += x[a][i] / s->replicas;
       }
       for (int a = 0; a < s->replicas; a++) {
-        double d = slope(a, t, i, x[a][i]) + s->decay * x[a][i] + limited(growth, 10) * (x[a][i] - mean);
+        double d = slope(a, t, i, x[a][i]) + s->decay * x[a][i] + r * (s->late ? before[a][i] : x[a][i] - mean);
+        before[a][i] = x[a][i] - mean;
         q[a][i] = 0.9 * q[a][i] + d;
         x[a][i] -= outer_rate(s, t) * (d + 0.9 * q[a][i]);
       }
@@ -96,13 +109,22 @@ static void by_hand_elastic(const setting *s, double x[REPLICAS][N]) {
 }
 
 static void by_hand_sgd(const setting *s, double x[REPLICAS][N]) {
-  double q[N] = {0};
+  double q[N] = {0}, before[N] = {0};
   for (int t = 0; t < STEPS; t++) {
     for (int i = 0; i < N; i++) {
-      double d = s->decay * x[0][i];
+      double d = 0;
       for (int a = 0; a < s->replicas; a++) {
         d += slope(a, t, i, x[0][i]) / s->replicas;
       }
+      if (s->late) {
+        double mine = d;
+        d = before[i];
+        before[i] = mine;
+        if (t == 0) {
+          continue;
+        }
+      }
+      d += s->decay * x[0][i];
       q[i] = 0.9 * q[i] + d;
       for (int a = 0; a < s->replicas; a++) {
         x[a][i] -= outer_rate(s, t) * (d + 0.9 * q[i]);
@@ -147,8 +169,10 @@ static void by_scheme(lac_context *context, const setting *s, int method, double
       .learning_rate = 0.1,
       .schedule = LAC_SCHEDULE_STEP,
       .drops = drops,
-      .drop_factor = 0.1};
+      .drop_factor = 0.1,
+      .overlap = s->late};
   run runs[REPLICAS];
+  double away[REPLICAS][N];
   for (int a = 0; a < s->replicas; a++) {
     open_run(context, &options, s->batches, x[a], &runs[a]);
   }
@@ -167,7 +191,11 @@ static void by_scheme(lac_context *context, const setting *s, int method, double
       }
     }
     for (int a = 0; a < s->replicas; a++) {
-      lac_scheme_update(&runs[a].scheme, mean);
+      double now[N], *use = s->late ? away[a] : now;
+      memcpy(now, mean, sizeof now);
+      lac_scheme_compare(&runs[a].scheme, lac_scheme_offer(&runs[a].scheme), now);
+      lac_scheme_update(&runs[a].scheme, s->late && t == 0 ? NULL : use);
+      memcpy(away[a], now, sizeof now);
     }
   }
   for (int a = 0; a < s->replicas; a++) {
@@ -194,7 +222,8 @@ static void compare(const char *what, int replicas, double found[REPLICAS][N], d
 }
 
 /* With 2 batches a pass g passes 1 at t = 21 and r passes 10 at t = 11; with 100 neither does. */
-static const setting settings[] = {{3, 2, 0}, {3, 2, 0.01}, {2, 15, 1e-3}, {3, 100, 0}, {1, 2, 1e-3}};
+static const setting settings[] = {{3, 2, 0, false},    {3, 2, 0.01, false}, {2, 15, 1e-3, false}, {3, 100, 0, false},
+                                   {1, 2, 1e-3, false}, {3, 2, 0.01, true},  {2, 15, 1e-3, true},  {3, 100, 0, true}};
 
 static void parle_is_the_papers_rule(void **state) {
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
@@ -211,6 +240,7 @@ static void entropy_is_one_uncoupled_replica(void **state) {
     double found[REPLICAS][N], expected[REPLICAS][N];
     setting alone = settings[i];
     alone.replicas = 1;
+    alone.late = false;
     start(found), start(expected);
     by_scheme(*state, &alone, LAC_METHOD_ENTROPY, found);
     by_hand_parle(&alone, false, expected);
@@ -262,6 +292,51 @@ static void scopes_grow_to_their_limits(void **state) {
   }
 }
 
+/* Late means: however long r grows at a constant rate, replicas without gradients come together. */
+static void late_replicas_come_together(void **state) {
+  static const int methods[] = {LAC_METHOD_ELASTIC, LAC_METHOD_PARLE};
+  for (size_t m = 0; m < 2; m++) {
+    lac_replica_options options = {.method = methods[m],
+                                   .epochs = 1e6,
+                                   .inner_steps = 3,
+                                   .average = 0.25,
+                                   .gamma = 100,
+                                   .rho = 1,
+                                   .optimizer = {.kind = LAC_OPTIMIZER_NESTEROV, .momentum = 0.9},
+                                   .outer_momentum = 0.9,
+                                   .learning_rate = 0.1,
+                                   .drop_factor = 0.1,
+                                   .overlap = true};
+    run runs[2];
+    double apart[2][N] = {{-1, -2, 3}, {1, 2, -3}}, away[2][N] = {{0}};
+    open_run(*state, &options, 5, apart[0], &runs[0]);
+    open_run(*state, &options, 5, apart[1], &runs[1]);
+    for (int t = 0; t < 2000; t++) {
+      double mean[N] = {0};
+      for (int a = 0; a < 2; a++) {
+        do {
+          (void)lac_scheme_point(&runs[a].scheme);
+          memset(runs[a].d, 0, sizeof runs[a].d);
+        } while (!lac_scheme_take(&runs[a].scheme));
+        for (int i = 0; i < N; i++) {
+          mean[i] += lac_scheme_offer(&runs[a].scheme)[i] / 2;
+        }
+      }
+      for (int a = 0; a < 2; a++) {
+        double now[N];
+        memcpy(now, mean, sizeof now);
+        lac_scheme_compare(&runs[a].scheme, lac_scheme_offer(&runs[a].scheme), now);
+        lac_scheme_update(&runs[a].scheme, t == 0 ? NULL : away[a]);
+        memcpy(away[a], now, sizeof now);
+      }
+    }
+    for (int i = 0; i < N; i++) {
+      assert_true(fabs(runs[0].x[i] - runs[1].x[i]) < 1e-3);
+      assert_true(fabs(runs[0].x[i] + runs[1].x[i]) < 1e-9); /* and their mean stays */
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(parle_is_the_papers_rule, make_context, drop_context),
@@ -269,6 +344,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(elastic_is_the_papers_rule, make_context, drop_context),
       cmocka_unit_test_setup_teardown(sgd_takes_the_mean_gradient, make_context, drop_context),
       cmocka_unit_test_setup_teardown(scopes_grow_to_their_limits, make_context, drop_context),
+      cmocka_unit_test_setup_teardown(late_replicas_come_together, make_context, drop_context),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* What training says while it runs: progress line, JSON lines, learning curves. */
-#ifndef LACONIC_CLI_TRAIN_REPORT_H
-#define LACONIC_CLI_TRAIN_REPORT_H
+#ifndef LACONIC_CLI_HASH_TRAIN_REPORT_H
+#define LACONIC_CLI_HASH_TRAIN_REPORT_H
 
 #include "cli/session.h"
 

@@ -1,6 +1,6 @@
 /* From BASE on the command line to the shards of the workers. */
-#ifndef LACONIC_CLI_TRAIN_DATA_H
-#define LACONIC_CLI_TRAIN_DATA_H
+#ifndef LACONIC_CLI_HASH_TRAIN_DATA_H
+#define LACONIC_CLI_HASH_TRAIN_DATA_H
 
 #include "cli/session.h"
 

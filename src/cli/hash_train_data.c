@@ -1,4 +1,4 @@
-#include "cli/train_data.h"
+#include "cli/hash_train_data.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "cli/train_report.h"
+#include "cli/hash_train_report.h"
 
 #include <inttypes.h>
 #include <math.h>
