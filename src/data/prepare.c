@@ -10,8 +10,6 @@
 /* Pictures that a product with the whitening matrix takes at a time: more leave the cache. */
 enum { PRODUCT_PICTURES = 128 };
 
-static const double contrast_floor = 10; /* of a variance, for pixels from 0 to 255 */
-
 const char *const lac_prepare_names[] = {"none", "scale", "channels", "zca", NULL};
 
 void lac_prepare_destroy(lac_prepare **prepare) {
@@ -222,7 +220,7 @@ static void shift_and_scale(const lac_prepare *prepare, int64_t groups, int64_t 
 void lac_prepare_contrast(int64_t pixels, float *picture) {
   double mean = sum_of(picture, pixels) / (double)pixels;
   double variance = square_of(picture, pixels, mean) / (double)pixels;
-  double scale = 1 / sqrt(variance + contrast_floor);
+  double scale = 1 / sqrt(variance + LAC_CONTRAST_FLOOR);
   for (int64_t i = 0; i < pixels; i++) {
     picture[i] = (float)((picture[i] - mean) * scale);
   }

@@ -5,6 +5,9 @@
 #include "data/images.h"
 #include "math/product.h"
 
+/* Added to the variance of a picture whose contrast is normalised, for pixels from 0 to 255. */
+#define LAC_CONTRAST_FLOOR 10.0
+
 enum { LAC_ZCA_PIXELS = 32768 }; /* most pixels of a picture: a covariance of 8 GiB */
 
 struct lac_prepare {

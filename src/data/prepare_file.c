@@ -1,6 +1,5 @@
 /* Preparations in safetensors files: parts of a model, or a cache of their own. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "base/text.h"
 #include "data/prepare.h"
 #include "laconic/output.h"
+#include "store/safetensors.h"
 
 static const char prepare_key[] = "prepare";
 
@@ -70,61 +70,18 @@ static lac_status find_kind(lac_context *context, const lac_tensors *file, lac_p
                   lac_tensors_path(file), prepare_key, name ? "'" : "nothing", name ? name : "", name ? "'" : "");
 }
 
-/* The sizes of a tensor and of what the file should have in its place: "(3, 4)". */
-static void sizes_text(int axes, const int64_t *shape, char text[128]) {
-  size_t used = (size_t)snprintf(text, 128, "(");
-  for (int i = 0; i < axes && used < 100; i++) {
-    used += (size_t)snprintf(text + used, 128 - used, i ? ", %" PRId64 : "%" PRId64, shape[i]);
-  }
-  snprintf(text + used, 128 - used, ")");
-}
-
-/* That the file has a tensor as the preparation needs it; before anything is allocated by its size. */
-static lac_status check_part(lac_context *context, const lac_tensors *file, const part *wanted) {
-  const lac_tensor *tensor = lac_tensors_find(file, wanted->name);
-  char found[128], expected[128];
-  sizes_text(wanted->axes, wanted->shape, expected);
-  if (!tensor) {
-    return lac_fail(context, LAC_E_INPUT, "%s: found no tensor '%s', expected one of shape %s", lac_tensors_path(file),
-                    wanted->name, expected);
-  }
-  bool same = tensor->type == LAC_TENSOR_F32 && tensor->axes == wanted->axes;
-  for (int i = 0; same && i < tensor->axes; i++) {
-    same = tensor->shape[i] == wanted->shape[i];
-  }
-  if (!same) {
-    sizes_text(tensor->axes, tensor->shape, found);
-    return lac_fail(context, LAC_E_INPUT, "%s: tensor '%s': found %s of %s, expected F32 of %s", lac_tensors_path(file),
-                    wanted->name, lac_tensor_type_name(tensor->type), found, expected);
-  }
-  return LAC_OK;
-}
-
-static lac_status read_part(lac_context *context, const lac_tensors *file, const part *wanted) {
-  const lac_tensor *tensor = lac_tensors_find(file, wanted->name);
-  float *values = *wanted->values;
-  LAC_TRY(lac_tensors_read(context, file, tensor, values));
-  for (int64_t i = 0; i < lac_tensor_elements(tensor); i++) {
-    if (!isfinite(values[i])) {
-      return lac_fail(context, LAC_E_INPUT, "%s: tensor '%s': found %f at %" PRId64 ", expected finite values",
-                      lac_tensors_path(file), wanted->name, (double)values[i], i);
-    }
-  }
-  return LAC_OK;
-}
-
 /* All is checked before anything is allocated. */
 static lac_status load_parts(lac_context *context, const lac_tensors *file, const lac_prepare *about,
                              lac_prepare **prepare) {
   part parts[3];
   int count = parts_of(about, parts);
   for (int i = 0; i < count; i++) {
-    LAC_TRY(check_part(context, file, &parts[i]));
+    LAC_TRY(lac_tensors_check_f32(context, file, parts[i].name, parts[i].axes, parts[i].shape));
   }
   LAC_TRY(lac_prepare_create(context, about->kind, about->shape, prepare));
   parts_of(*prepare, parts);
   for (int i = 0; i < count; i++) {
-    LAC_TRY(read_part(context, file, &parts[i]));
+    LAC_TRY(lac_tensors_read_f32(context, file, parts[i].name, parts[i].axes, parts[i].shape, *parts[i].values));
   }
   return lac_prepare_complete(context, *prepare);
 }

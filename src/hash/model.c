@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "store/safetensors.h"
 
 const char *const lac_hash_method_names[] = {"ba", "itq", "pca", "lsh", NULL};
 const char *const lac_hash_encoder_names[] = {"linear", "rbf", NULL};
@@ -236,96 +237,40 @@ static lac_status read_width(lac_context *context, const char *path, const lac_t
   return LAC_OK;
 }
 
-/* "[3, 4]" */
-static const char *shape_text(int axes, const int64_t *shape, char *text, size_t bytes) {
-  size_t used = 0;
-  text[0] = 0;
-  for (int i = 0; i < axes && used < bytes; i++) {
-    used += (size_t)snprintf(text + used, bytes - used, "%s%" PRId64, i ? ", " : "[", shape[i]);
-  }
-  if (used < bytes) {
-    snprintf(text + used, bytes - used, axes ? "]" : "[]");
-  }
-  return text;
-}
-
-/* A tensor that must be there, F32 and of `axes` axes. */
-static lac_status find_tensor(lac_context *context, const char *path, const lac_tensors *file, const char *name,
-                              int axes, const lac_tensor **tensor) {
-  *tensor = lac_tensors_find(file, name);
-  if (!*tensor) {
-    return lac_fail(context, LAC_E_INPUT, "%s: tensor '%s': found none, expected one", path, name);
-  }
-  if ((*tensor)->type != LAC_TENSOR_F32 || (*tensor)->axes != axes) {
-    return lac_fail(context, LAC_E_INPUT, "%s: tensor '%s': found %s of %d axes, expected F32 of %d", path, name,
-                    lac_tensor_type_name((*tensor)->type), (*tensor)->axes, axes);
-  }
-  return LAC_OK;
-}
-
-/* The same, and of this shape. */
-static lac_status find_shaped(lac_context *context, const char *path, const lac_tensors *file, const char *name,
-                              int axes, const int64_t *shape, const lac_tensor **tensor) {
-  LAC_TRY(find_tensor(context, path, file, name, axes, tensor));
-  if (memcmp((*tensor)->shape, shape, (size_t)axes * sizeof *shape) != 0) {
-    char found[64], expected[64];
-    return lac_fail(context, LAC_E_INPUT, "%s: tensor '%s': found shape %s, expected %s", path, name,
-                    shape_text(axes, (*tensor)->shape, found, sizeof found),
-                    shape_text(axes, shape, expected, sizeof expected));
-  }
-  return LAC_OK;
-}
-
-/* Reads a tensor that must have this shape and finite values. */
-static lac_status read_tensor(lac_context *context, const char *path, const lac_tensors *file, const char *name,
-                              int axes, const int64_t *shape, float *out) {
-  const lac_tensor *tensor;
-  LAC_TRY(find_shaped(context, path, file, name, axes, shape, &tensor));
-  LAC_TRY(lac_tensors_read(context, file, tensor, out));
-  int64_t count = lac_tensor_elements(tensor);
-  for (int64_t i = 0; i < count; i++) {
-    if (!isfinite(out[i])) {
-      return lac_fail(context, LAC_E_INPUT, "%s: tensor '%s': element %" PRId64 ": found %g, expected a finite number",
-                      path, name, i, (double)out[i]);
-    }
-  }
-  return LAC_OK;
-}
-
 /* L, D and m. Every product of them that is allocated afterwards is the shape of a tensor that the file holds. */
 static lac_status read_sizes(lac_context *context, const char *path, const lac_tensors *file, bool rbf, int64_t *bits,
                              int64_t *columns, int64_t *centres) {
   const lac_tensor *tensor;
-  LAC_TRY(find_tensor(context, path, file, "decoder.weight", 2, &tensor));
+  LAC_TRY(lac_tensors_find_f32(context, file, "decoder.weight", 2, &tensor));
   *columns = tensor->shape[0];
   *bits = tensor->shape[1];
   *centres = 0;
   if (*bits < 1 || *bits > BITS_LIMIT || *columns < 1) {
-    char found[64];
+    char found[LAC_SHAPE_TEXT];
     return lac_fail(context, LAC_E_INPUT, "%s: tensor 'decoder.weight': found shape %s, expected [D, L], 1 to %d bits",
-                    path, shape_text(2, tensor->shape, found, sizeof found), (int)BITS_LIMIT);
+                    path, lac_tensor_shape_text(2, tensor->shape, found, sizeof found), (int)BITS_LIMIT);
   }
   if (rbf) {
-    LAC_TRY(find_tensor(context, path, file, "encoder.centres", 2, &tensor));
+    LAC_TRY(lac_tensors_find_f32(context, file, "encoder.centres", 2, &tensor));
     *centres = tensor->shape[0];
     if (*centres < 1) {
       return lac_fail(context, LAC_E_INPUT, "%s: tensor 'encoder.centres': found no row, expected 1 or more", path);
     }
-    LAC_TRY(find_shaped(context, path, file, "encoder.centres", 2, (int64_t[]){*centres, *columns}, &tensor));
+    LAC_TRY(lac_tensors_check_f32(context, file, "encoder.centres", 2, (int64_t[]){*centres, *columns}));
   }
   int64_t features = rbf ? *centres : *columns;
-  return find_shaped(context, path, file, "encoder.weight", 2, (int64_t[]){*bits, features}, &tensor);
+  return lac_tensors_check_f32(context, file, "encoder.weight", 2, (int64_t[]){*bits, features});
 }
 
 static lac_status read_tensors(lac_context *context, const char *path, const lac_tensors *file, lac_hash *model) {
   const int64_t L = model->bits, D = model->columns, F = model->features;
   if (model->encoder == LAC_ENCODER_RBF) {
-    LAC_TRY(read_tensor(context, path, file, "encoder.centres", 2, (int64_t[]){F, D}, model->centres));
+    LAC_TRY(lac_tensors_read_f32(context, file, "encoder.centres", 2, (int64_t[]){F, D}, model->centres));
   }
-  LAC_TRY(read_tensor(context, path, file, "encoder.weight", 2, (int64_t[]){L, F}, model->weight));
-  LAC_TRY(read_tensor(context, path, file, "encoder.bias", 1, (int64_t[]){L}, model->bias));
-  LAC_TRY(read_tensor(context, path, file, "decoder.weight", 2, (int64_t[]){D, L}, model->decoder));
-  LAC_TRY(read_tensor(context, path, file, "decoder.bias", 1, (int64_t[]){D}, model->offset));
+  LAC_TRY(lac_tensors_read_f32(context, file, "encoder.weight", 2, (int64_t[]){L, F}, model->weight));
+  LAC_TRY(lac_tensors_read_f32(context, file, "encoder.bias", 1, (int64_t[]){L}, model->bias));
+  LAC_TRY(lac_tensors_read_f32(context, file, "decoder.weight", 2, (int64_t[]){D, L}, model->decoder));
+  LAC_TRY(lac_tensors_read_f32(context, file, "decoder.bias", 1, (int64_t[]){D}, model->offset));
   int64_t expected = model->encoder == LAC_ENCODER_RBF ? 5 : 4;
   return lac_tensors_count(file) == expected
              ? LAC_OK

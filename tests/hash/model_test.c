@@ -128,21 +128,21 @@ static void refuses_what_is_no_model(void **state) {
       {.tensor = "encoder.bias", .size = -1, .words = "'encoder.bias': found none"},
       {.tensor = "decoder.weight", .size = -1, .words = "'decoder.weight': found none"},
       {.tensor = "decoder.bias", .size = -1, .words = "'decoder.bias': found none"},
-      {.tensor = "encoder.weight", .axis = 0, .size = 4, .words = "found shape [4, 7], expected [5, 7]"},
-      {.tensor = "encoder.bias", .axis = 0, .size = 6, .words = "found shape [6], expected [5]"},
+      {.tensor = "encoder.weight", .axis = 0, .size = 4, .words = "found F32 of [4, 7], expected F32 of [5, 7]"},
+      {.tensor = "encoder.bias", .axis = 0, .size = 6, .words = "found F32 of [6], expected F32 of [5]"},
       {.tensor = "decoder.weight", .axis = 1, .size = 0, .words = "found shape [7, 0]"},
       {.tensor = "decoder.weight", .axis = 0, .size = 0, .words = "found shape [0, 5]"},
-      {.tensor = "decoder.bias", .axis = 1, .size = 2, .words = "found F32 of 2 axes, expected F32 of 1"},
+      {.tensor = "decoder.bias", .axis = 1, .size = 2, .words = "found F32 of [7, 2], expected F32 of [7]"},
   };
   static const change rbf[] = {
       {.key = "laconic.width", .words = "'laconic.width': found none"},
       {.key = "laconic.width", .value = "0", .words = "found '0', expected a number above 0"},
       {.key = "laconic.width", .value = "nan", .words = "found 'nan', expected a number above 0"},
       {.key = "laconic.width", .value = "1e999", .words = "expected a number above 0"},
-      {.key = "laconic.encoder", .value = "linear", .words = "found shape [5, 3], expected [5, 7]"},
-      {.tensor = "encoder.centres", .axis = 1, .size = 6, .words = "found shape [3, 6], expected [3, 7]"},
+      {.key = "laconic.encoder", .value = "linear", .words = "found F32 of [5, 3], expected F32 of [5, 7]"},
+      {.tensor = "encoder.centres", .axis = 1, .size = 6, .words = "found F32 of [3, 6], expected F32 of [3, 7]"},
       {.tensor = "encoder.centres", .axis = 0, .size = 0, .words = "found no row"},
-      {.tensor = "encoder.weight", .axis = 1, .size = 2, .words = "found shape [5, 2], expected [5, 3]"},
+      {.tensor = "encoder.weight", .axis = 1, .size = 2, .words = "found F32 of [5, 2], expected F32 of [5, 3]"},
   };
   lac_hash *model = random_model(*state, 0);
   assert_ok(*state, lac_hash_save(*state, model, "linear.safetensors"));
