@@ -53,6 +53,9 @@ LAC_API extern const char *const lac_net_backend_names[];
 LAC_API extern const char *const lac_net_precision_names[];
 LAC_API extern const char *const lac_net_convolution_names[];
 
+/* backend, precision and convolution, for lac_net_options. Local. */
+LAC_API const lac_option *lac_net_option_table(void);
+
 /* A network for up to `batch` pictures at once; the text is a description, `source` what messages call it (a file
  * name). Errors: INPUT (source and line, found, expected: unknown layers or keys, a window larger than its picture,
  * marks that are unknown or of another shape, an output that nothing reads, a last layer that does not give one number
@@ -75,8 +78,9 @@ LAC_API int64_t lac_net_statistics(const lac_net *net); /* numbers of batch-norm
 LAC_API lac_image_shape lac_net_input(const lac_net *net);
 LAC_API int64_t lac_net_classes(const lac_net *net);
 LAC_API int64_t lac_net_batch(const lac_net *net);
-LAC_API const char *lac_net_text(const lac_net *net);         /* the description, borrowed */
-LAC_API const char *lac_net_backend_name(const lac_net *net); /* the one in use, borrowed */
+LAC_API const char *lac_net_text(const lac_net *net);           /* the description, borrowed */
+LAC_API const char *lac_net_backend_name(const lac_net *net);   /* the one in use, borrowed */
+LAC_API lac_net_options lac_net_options_of(const lac_net *net); /* as it was made; auto has become a back end */
 LAC_API double lac_net_flops(const lac_net *net); /* of a forward pass of one picture; backward is twice that */
 
 /* Named pieces of the flat vectors, in their order and without gaps: first those of the parameters, then those of the

@@ -59,6 +59,8 @@ lac_status lac_net_create(lac_context *context, const char *text, const char *so
   LAC_TRY_GOTO(status, lac_copy_text(context, text, &made->text), fail);
   LAC_TRY_GOTO(status, lac_graph_parse(context, text, source, input, classes, batch, &made->graph), fail);
   LAC_TRY_GOTO(status, made->backend->create(context, &made->graph, options, &made->state), fail);
+  made->options = *options;
+  made->options.backend = made->backend == &lac_backend_reference ? LAC_BACKEND_REFERENCE : LAC_BACKEND_ONEDNN;
   made->flops = count_flops(&made->graph);
   *net = made;
   return LAC_OK;
@@ -108,6 +110,10 @@ const char *lac_net_text(const lac_net *net) {
 
 const char *lac_net_backend_name(const lac_net *net) {
   return net->backend->name;
+}
+
+lac_net_options lac_net_options_of(const lac_net *net) {
+  return net->options;
 }
 
 double lac_net_flops(const lac_net *net) {

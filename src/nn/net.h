@@ -7,6 +7,7 @@
 struct lac_net {
   char *text;
   lac_graph graph;
+  lac_net_options options;
   const lac_backend *backend;
   void *state;
   double flops;
