@@ -2,11 +2,12 @@
 
 # Debian 12 packages, each named once. LACONIC_PACKAGES=0 leaves installation to you.
 BUILD_PACKAGES = gcc libc6-dev cmake ninja-build pkgconf libopenmpi-dev libopenblas-dev liblapacke-dev libhdf5-dev \
-                 zlib1g-dev librandom123-dev libjansson-dev
+                 zlib1g-dev librandom123-dev libjansson-dev libprotobuf-c-dev protobuf-c-compiler
 RUN_PACKAGES   = openmpi-bin gnuplot-nox
 PEER_PACKAGES  = python3 python3-numpy python3-faiss
 CHECK_PACKAGES = git libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev python3-h5py
 DEMO_PACKAGES  = dataset-fashion-mnist
+LONG_PACKAGES  = $(if $(shell command -v npm),,nodejs npm)
 
 # Results must not depend on what the environment says of threads, processors or launchers.
 unexport CI CMAKE_GENERATOR CMAKE_BUILD_TYPE CMAKE_PREFIX_PATH CPATH DESTDIR LD_LIBRARY_PATH LD_PRELOAD MAKEFLAGS
@@ -21,7 +22,7 @@ SHELL   := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build check check-long demo bench install format tidy clean packages-build packages-check packages-demo packages-bench
+.PHONY: help build check check-long demo bench install format tidy clean packages-build packages-check packages-demo packages-long packages-bench
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -35,6 +36,9 @@ packages-check:
 packages-bench:
 	@cmake/packages.sh $(BUILD_PACKAGES) $(RUN_PACKAGES) $(PEER_PACKAGES) $(DEMO_PACKAGES)
 
+packages-long:
+	@cmake/packages.sh $(LONG_PACKAGES)
+
 packages-demo:
 	@cmake/packages.sh $(BUILD_PACKAGES) $(RUN_PACKAGES) $(DEMO_PACKAGES)
 
@@ -45,7 +49,7 @@ build: packages-build  ## install what is missing and build; the program is buil
 check: packages-check  ## every test of the default tier, sanitised too, and the style checks
 	@tests/check.sh
 
-check-long: packages-check packages-demo  ## thread sanitizer, fuzzing, and what needs LACONIC_DATA
+check-long: packages-check packages-demo packages-long  ## thread sanitizer, fuzzing, what needs LACONIC_DATA or npm
 	@tests/check-long.sh
 
 demo: packages-demo build  ## train on Fashion-MNIST with 2 workers and compare four kinds of hash codes

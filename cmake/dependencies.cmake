@@ -1,15 +1,16 @@
 # Everything outside this project. The Makefile names the Debian packages.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
-foreach(module openblas lapacke hdf5 zlib jansson)
+foreach(module openblas lapacke hdf5 zlib jansson libprotobuf-c)
   pkg_check_modules(${module} REQUIRED IMPORTED_TARGET ${module})
 endforeach()
+find_program(PROTOC_C protoc-c REQUIRED)
 find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)
 
 add_library(laconic_dependencies INTERFACE)
 target_include_directories(laconic_dependencies SYSTEM INTERFACE ${RANDOM123_INCLUDE_DIR})
 target_link_libraries(laconic_dependencies INTERFACE PkgConfig::openblas PkgConfig::lapacke PkgConfig::hdf5 PkgConfig::zlib
-                                                     PkgConfig::jansson Threads::Threads m)
+                                                     PkgConfig::jansson PkgConfig::libprotobuf-c Threads::Threads m)
 if(LACONIC_MPI)
   find_package(MPI REQUIRED COMPONENTS C)
   target_link_libraries(laconic_dependencies INTERFACE MPI::MPI_C)

@@ -13,7 +13,7 @@ install(DIRECTORY include/laconic TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
 install(FILES LICENSE TYPE DOC)
 
 # What a static library needs beside it; a shared one names its own.
-set(laconic_requires openblas lapacke hdf5 zlib jansson)
+set(laconic_requires openblas lapacke hdf5 zlib jansson libprotobuf-c)
 if(LACONIC_MPI)
   list(APPEND laconic_requires ompi-c)
 endif()

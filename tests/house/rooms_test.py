@@ -9,7 +9,8 @@ import re
 import sys
 
 # A room may include itself and the rooms of lower floors; rooms of the same floor do not know each other.
-FLOOR = {"base": 0, "math": 1, "comm": 2, "store": 2, "data": 3, "mac": 4, "optim": 4, "hash": 5, "replica": 5, "nn": 5}
+FLOOR = {"base": 0, "math": 1, "comm": 2, "store": 2, "data": 3, "mac": 4, "optim": 4, "hash": 5, "replica": 5, "nn": 5,
+         "classifier": 6}
 # Rooms that use less than what their floor allows.
 ONLY = {"nn": {"base", "math"}}
 # Rooms whose public header carries another name than the room.
@@ -17,13 +18,15 @@ PUBLIC = {
     "context": "base", "status": "base", "version": "base", "options": "base", "output": "base", "profile": "base",
     "shape": "base", "tensors": "store", "world": "comm", "dataset": "data", "images": "data",
     "mac": "mac", "hash": "hash", "retrieval": "hash", "optimizer": "optim", "replica": "replica",
-    "net": "nn",
+    "net": "nn", "classifier": "classifier",
 }
 # (what, pattern, files that may)
 RESERVED = [
     ("MPI", re.compile(r"#\s*include\s*<mpi\.h>|\bMPI_[A-Z][a-z_]+\s*\("), {"src/comm/mpi.c"}),
     ("BLAS and LAPACK", re.compile(r"#\s*include\s*<(cblas|lapacke?|openblas_config)\.h>|\b(cblas_|LAPACKE_|openblas_)\w+\s*\("),
      {"src/math/blas.c"}),
+    ("protobuf", re.compile(r"#\s*include\s*[<\"](protobuf-c/|[\w/]+\.pb-c\.h)|\b(lac_onnx__|protobuf_c_)\w+\s*\("),
+     {"src/classifier/onnx.c"}),
 ]
 # The library never prints, exits or aborts, and keeps no state of its own between calls.
 LIBRARY_FORBIDDEN = [
