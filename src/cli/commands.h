@@ -5,6 +5,9 @@
 #include "cli/command.h"
 
 #define LAC_COMMAND_LIST(X) \
+  X(eval)                   \
+  X(predict)                \
+  X(export)                 \
   X(hash_train)             \
   X(hash_encode)            \
   X(hash_search)            \

@@ -4,6 +4,15 @@
 #include <sched.h>
 #include <unistd.h>
 
+const char *const lac_part_names[] = {"train", "test", NULL};
+
+lac_status lac_require_data(lac_session *session, const char *command, const char *data) {
+  if (!data) {
+    return lac_fail(session->context, LAC_E_USAGE, "%s: option --data is missing", command);
+  }
+  return LAC_OK;
+}
+
 int64_t lac_online_cores(void) {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) {

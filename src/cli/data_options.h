@@ -31,6 +31,33 @@
     .fallback = "0", .unit = "rows", .help = "use only so many of the first rows of " file ", 0 for all"    \
   }
 
+/* Labelled pictures, and which part of them. */
+#define LAC_DATA_OPTION(struct_type, member)                                                         \
+  {                                                                                                  \
+    .key = "data", .type = LAC_OPTION_TEXT, .offset = offsetof(struct_type, member), .unit = "DATA", \
+    .help =                                                                                          \
+        "the labelled pictures: mnist:DIR, fashion-mnist:, fashion-mnist:DIR, cifar10:DIR, or "      \
+        "PICTURES+LABELS, two files"                                                                 \
+  }
+
+#define LAC_PART_OPTION(struct_type, member, part)                                                            \
+  {                                                                                                           \
+    .key = "part", .type = LAC_OPTION_NAME, .offset = offsetof(struct_type, member), .names = lac_part_names, \
+    .fallback = (part), .help = "the part of a named set to take; PICTURES+LABELS has but one"                \
+  }
+
+#define LAC_BATCH_OPTION(struct_type, member)                                                               \
+  {                                                                                                         \
+    .key = "batch", .type = LAC_OPTION_INT, .offset = offsetof(struct_type, member), .low = 1, .high = 1e6, \
+    .fallback = "128", .unit = "pictures", .help = "how many are computed at once"                          \
+  }
+
+/* train, test: as lac_images_part. */
+extern const char *const lac_part_names[];
+
+/* That --data was given. Errors: USAGE. */
+LAC_MUST_USE lac_status lac_require_data(lac_session *session, const char *command, const char *data);
+
 /* Opens a file and cuts it to its first `limit` rows, 0 for all. Errors: those of lac_dataset_open. */
 LAC_MUST_USE lac_status lac_open_rows(lac_session *session, const char *path, const char *format, int64_t limit,
                                       lac_dataset **dataset);

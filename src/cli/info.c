@@ -167,6 +167,17 @@ static json_t *json_metadata(const lac_tensors *tensors) {
   return object;
 }
 
+/* A text of several lines beside its name. */
+static void print_lines(lac_session *session, const char *name, const char *text) {
+  int width = strlen(name) > 12 ? (int)strlen(name) : 12;
+  do {
+    int length = (int)strcspn(text, "\n");
+    lac_print(session, "%-*s %.*s\n", width, name, length, text);
+    text += length + (text[length] == '\n');
+    name = "";
+  } while (*text);
+}
+
 static void print_tensors(lac_session *session, const lac_tensors *tensors) {
   for (int64_t i = 0; i < lac_tensors_count(tensors); i++) {
     const lac_tensor *tensor = lac_tensors_at(tensors, i);
@@ -176,38 +187,86 @@ static void print_tensors(lac_session *session, const lac_tensors *tensors) {
   }
   for (int64_t i = 0; i < lac_tensors_pair_count(tensors); i++) {
     const lac_text_pair *pair = lac_tensors_pair_at(tensors, i);
-    print_row(session, pair->key, pair->value);
+    print_lines(session, pair->key, pair->value);
   }
 }
 
-/* Bits (L) and columns (D) of one of the project's hash models; false for any other file. */
-static bool hash_model_sizes(const lac_tensors *tensors, int64_t *bits, int64_t *columns) {
-  const lac_tensor *decoder = lac_tensors_find(tensors, "decoder.weight"); /* (D, L) */
-  if (!decoder || decoder->axes != 2 || !lac_tensors_meta(tensors, "laconic.kind")) {
-    return false;
+/* What a header says of a model of the project. */
+typedef struct model_facts {
+  const char *kind;            /* hash, classifier; NULL: no model of the project */
+  int64_t bits, columns;       /* hash: L, D */
+  const char *input, *classes; /* classifier, as in the file */
+  int64_t parameters;          /* classifier: numbers that were trained */
+} model_facts;
+
+static bool ends_with(const char *text, const char *end) {
+  size_t length = strlen(text), tail = strlen(end);
+  return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+/* All arrays but those of the preparation and the statistics. */
+static int64_t count_parameters(const lac_tensors *tensors) {
+  int64_t count = 0;
+  for (int64_t i = 0; i < lac_tensors_count(tensors); i++) {
+    const lac_tensor *tensor = lac_tensors_at(tensors, i);
+    if (strncmp(tensor->name, "prepare.", strlen("prepare.")) != 0 && !ends_with(tensor->name, ".mean") &&
+        !ends_with(tensor->name, ".variance")) {
+      count += lac_tensor_elements(tensor);
+    }
   }
-  *columns = decoder->shape[0];
-  *bits = decoder->shape[1];
-  return true;
+  return count;
+}
+
+static model_facts find_facts(const lac_tensors *tensors) {
+  model_facts facts = {.kind = lac_tensors_meta(tensors, "laconic.kind")};
+  const lac_tensor *decoder = lac_tensors_find(tensors, "decoder.weight"); /* (D, L) */
+  if (facts.kind && strcmp(facts.kind, "hash") == 0 && decoder && decoder->axes == 2) {
+    facts.columns = decoder->shape[0];
+    facts.bits = decoder->shape[1];
+    return facts;
+  }
+  facts.input = lac_tensors_meta(tensors, "laconic.input");
+  facts.classes = lac_tensors_meta(tensors, "laconic.classes");
+  if (facts.kind && strcmp(facts.kind, "classifier") == 0 && facts.input && facts.classes) {
+    facts.parameters = count_parameters(tensors);
+    return facts;
+  }
+  return (model_facts){.kind = NULL};
+}
+
+static void print_facts(lac_session *session, const model_facts *facts) {
+  if (!facts->kind) {
+    print_row(session, "format", "safetensors");
+  } else if (!facts->input) {
+    print_row(session, "format", "safetensors, a hash model");
+    print_count(session, "columns", facts->columns);
+    print_count(session, "bits", facts->bits);
+  } else {
+    print_row(session, "format", "safetensors, a classifier");
+    print_row(session, "input", facts->input);
+    print_row(session, "classes", facts->classes);
+    print_count(session, "parameters", facts->parameters);
+  }
+}
+
+static json_t *json_positive(int64_t value) {
+  return value > 0 ? json_integer(value) : json_null();
 }
 
 static lac_status info_tensors(lac_session *session, const char *path) {
   lac_tensors *tensors;
   CLI_TRY(lac_tensors_open(session->context, path, &tensors));
-  int64_t bits = 0, columns = 0;
-  bool model = hash_model_sizes(tensors, &bits, &columns);
+  model_facts facts = find_facts(tensors);
   print_row(session, "file", path);
-  print_row(session, "format", model ? "safetensors, a hash model" : "safetensors");
-  if (model) {
-    print_count(session, "columns", columns);
-    print_count(session, "bits", bits);
-  }
+  print_facts(session, &facts);
   print_tensors(session, tensors);
   json_t *object = json_pack(
-      "{s:o, s:s, s:n, s:o, s:s, s:o, s:o, s:o}", "file", lac_json_text(path), "format", "safetensors", "rows",
-      "columns", model ? json_integer(columns) : json_null(), "type",
+      "{s:o, s:s, s:n, s:o, s:s, s:o, s:s?, s:o, s:o, s:o, s:o, s:o}", "file", lac_json_text(path), "format",
+      "safetensors", "rows", "columns", json_positive(facts.columns), "type",
       lac_tensors_count(tensors) ? lac_tensor_type_name(lac_tensors_at(tensors, 0)->type) : "none", "bits",
-      model ? json_integer(bits) : json_null(), "tensors", json_tensors(tensors), "metadata", json_metadata(tensors));
+      json_positive(facts.bits), "kind", facts.kind, "input", facts.input ? lac_json_nested(facts.input) : json_null(),
+      "classes", facts.classes ? json_positive(strtoll(facts.classes, NULL, 10)) : json_null(), "parameters",
+      json_positive(facts.parameters), "tensors", json_tensors(tensors), "metadata", json_metadata(tensors));
   lac_tensors_close(&tensors);
   lac_print_json(session, object);
   return LAC_OK;
