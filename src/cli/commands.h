@@ -5,6 +5,8 @@
 #include "cli/command.h"
 
 #define LAC_COMMAND_LIST(X) \
+  X(train)                  \
+  X(compare)                \
   X(eval)                   \
   X(predict)                \
   X(export)                 \

@@ -1,0 +1,316 @@
+#include "cli/train.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/train_worker.h"
+
+/* ---- before the workers start ----------------------------------------------------------------------------------- */
+
+static lac_status read_layers(lac_train_run *run) {
+  const char *model = run->options->model;
+  FILE *file = strpbrk(model, "./") ? fopen(model, "r") : NULL;
+  snprintf(run->source, sizeof run->source, "%.63s", model);
+  if (!file) {
+    if (strpbrk(model, "./")) {
+      return lac_fail(run->session->context, LAC_E_INPUT, "%s: %s; expected a description of layers", model,
+                      strerror(errno));
+    }
+    return lac_net_builtin(run->session->context, model, run->options->width, &run->layers);
+  }
+  enum { MOST = 1 << 20 };
+  char *text = calloc(1, MOST + 2);
+  size_t bytes = text ? fread(text, 1, MOST + 1, file) : 0;
+  bool failed = ferror(file);
+  fclose(file);
+  if (!text || failed || bytes > MOST || memchr(text, 0, bytes)) {
+    free(text);
+    return !text    ? lac_fail(run->session->context, LAC_E_MEMORY, "cannot allocate a description")
+           : failed ? lac_fail(run->session->context, LAC_E_INPUT, "%s: cannot be read; expected a description", model)
+                    : lac_fail(run->session->context, LAC_E_INPUT,
+                               "%s: found %s, expected text of at most %d bytes that describes layers", model,
+                               bytes > MOST ? "a larger file" : "a zero byte", MOST);
+  }
+  run->layers = text;
+  return LAC_OK;
+}
+
+static lac_status check_options(lac_train_run *run) {
+  const lac_train_options *options = run->options;
+  lac_context *context = run->session->context;
+  const struct {
+    const char *value, *key;
+  } needed[] = {{options->model, "--model"}, {options->data, "--data"}, {options->output, "-o"}};
+  for (int i = 0; i < 3; i++) {
+    if (!needed[i].value) {
+      return lac_fail(context, LAC_E_USAGE, "train: no %s given; see laconic train --help", needed[i].key);
+    }
+  }
+  run->replica = options->replica;
+  run->workers = (int)options->workers;
+  run->world = (lac_world_options){.timeout_ms = 1000 * options->timeout};
+  if (lac_world_launched()) {
+    CLI_TRY(lac_world_size_of(context, &run->world, &run->workers));
+  } else {
+    run->world.workers = run->workers;
+  }
+  run->split = options->split > 0 ? options->split : run->replica.method == LAC_METHOD_SGD ? 1.0 / run->workers : 1;
+  CLI_TRY(lac_replica_check(context, &run->replica, run->workers));
+  if (options->time_limit) {
+    CLI_TRY(lac_parse_duration(run->session, "time-limit", options->time_limit, &run->time_limit));
+  }
+  return LAC_OK;
+}
+
+/* A network that is made and thrown away tells whether description, pictures and options fit, … */
+static lac_status try_network(lac_train_run *run, int64_t *parameters) {
+  lac_net *net;
+  const lac_images *train = run->set.train.images;
+  CLI_TRY(lac_net_create(run->session->context, run->layers, run->source, lac_images_shape(train),
+                         lac_images_classes(train), run->options->batch, &run->options->net, &net));
+  *parameters = lac_net_parameters(net);
+  lac_net_destroy(&net);
+  return LAC_OK;
+}
+
+/* … and so do the batches of a replica; all have as many pictures. */
+static lac_status try_batches(lac_train_run *run) {
+  lac_batches *batches;
+  lac_batches_options drawn = lac_train_batches(run, 0);
+  drawn.ahead = false;
+  CLI_TRY(lac_batches_create(run->session->context, run->set.train.images, run->set.train.pixels, &drawn, &batches));
+  lac_batches_destroy(&batches);
+  return LAC_OK;
+}
+
+static void warn_of_unseen(const lac_train_run *run) {
+  int64_t count = lac_images_count(run->set.train.images);
+  int64_t unseen = lac_batches_unseen(count, run->workers, run->split);
+  if (unseen > 0) {
+    lac_context_log(run->session->context, LAC_LOG_WARNING,
+                    "%d replicas of %g of the pictures each leave %" PRId64 " of %" PRId64 " to nobody", run->workers,
+                    run->split, unseen, count);
+  }
+}
+
+static lac_status read_totals(lac_train_run *run) {
+  const json_t *stored = run->checkpoint.totals;
+  lac_train_totals *before = &run->before;
+  double best, best_test;
+  json_t *best_value, *test_value;
+  json_int_t messages, bytes, control, epoch, lines;
+  if (json_unpack((json_t *)stored, "{s:I, s:I, s:I, s:F, s:o, s:I, s:o, s:I}", "messages", &messages, "bytes", &bytes,
+                  "control_bytes", &control, "seconds", &before->seconds, "best_error", &best_value, "best_epoch",
+                  &epoch, "best_test_error", &test_value, "lines", &lines) != 0) {
+    return lac_fail(run->session->context, LAC_E_INPUT, "%s: metadata laconic.totals: found other keys than expected",
+                    run->checkpoint.path);
+  }
+  best = json_is_number(best_value) ? json_number_value(best_value) : (double)NAN;
+  best_test = json_is_number(test_value) ? json_number_value(test_value) : (double)NAN;
+  before->messages = messages, before->bytes = bytes, before->control_bytes = control;
+  before->best = best, before->best_epoch = epoch, before->best_test = best_test;
+  run->lines = lines;
+  return LAC_OK;
+}
+
+static lac_status open_checkpoint(lac_train_run *run, int64_t parameters) {
+  CLI_TRY(lac_train_folder_file(run->session, run->folder_path, "checkpoint.safetensors", run->checkpoint_path,
+                                sizeof run->checkpoint_path));
+  run->before = (lac_train_totals){.best = NAN, .best_test = NAN};
+  if (!run->options->resume) {
+    return LAC_OK;
+  }
+  if (access(run->checkpoint_path, F_OK) != 0) {
+    return lac_fail(run->session->context, LAC_E_INPUT,
+                    "%s: not found: that run ended before its first checkpoint; --overwrite starts it anew",
+                    run->checkpoint_path);
+  }
+  CLI_TRY(lac_checkpoint_open(run->session->context, run->checkpoint_path, run->layers, parameters, &run->checkpoint));
+  return read_totals(run);
+}
+
+/* Everything that can be found wrong before the work. */
+static lac_status prepare(lac_train_run *run, int64_t *parameters) {
+  CLI_TRY(check_options(run));
+  if (!run->session->silent) {
+    CLI_TRY(lac_output_check(run->session->context, run->options->output));
+  }
+  if (run->options->resume) {
+    run->folder_path = strdup(run->options->resume);
+  } else {
+    CLI_TRY(lac_train_folder_name(run->session, run->options, &run->folder_path));
+    if (!run->session->silent) {
+      CLI_TRY(lac_train_folder_check(run->session, run->options, run->folder_path));
+    }
+  }
+  CLI_TRY(read_layers(run));
+  CLI_TRY(lac_train_set_open(run->session, run->options, &run->set));
+  CLI_TRY(try_network(run, parameters));
+  CLI_TRY(try_batches(run));
+  warn_of_unseen(run);
+  return run->options->dry_run ? LAC_OK : open_checkpoint(run, *parameters);
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------ */
+
+static void print_sizes(const lac_train_run *run, int64_t parameters) {
+  int64_t count = lac_images_count(run->set.train.images);
+  int64_t points = (int64_t)ceil(run->split * (double)count - 1e-9);
+  int64_t batches = points / run->options->batch, links = run->workers - 1;
+  bool nested = run->replica.method == LAC_METHOD_ENTROPY || run->replica.method == LAC_METHOD_PARLE;
+  int64_t held = run->set.held_out.images ? lac_images_count(run->set.held_out.images) : 0;
+  int64_t test = run->set.test.images ? lac_images_count(run->set.test.images) : 0;
+  double steps = ceil(run->replica.epochs * (double)batches), bytes = steps * (double)(2 * links * parameters * 4);
+  double gradients = steps * (double)(nested ? run->replica.inner_steps : 1),
+         messages = steps * (double)(2 * links * run->workers);
+  char text[32];
+  lac_print(run->session,
+            "%" PRId64 " training pictures, %" PRId64 " held out, %" PRId64 " of test; %" PRId64
+            " parameters; %d workers, %" PRId64
+            " batches a pass each\n%.0f outer steps, %.0f gradients of each worker, "
+            "%.0f messages, %s in all\n",
+            count, held, test, parameters, run->workers, batches, steps, gradients, messages,
+            lac_bytes_text(bytes, text));
+  lac_print_json(run->session,
+                 json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:I, s:f, s:f, s:f, s:f}", "event", "sizes", "images",
+                           (json_int_t)count, "held_out", (json_int_t)held, "test", (json_int_t)test, "parameters",
+                           (json_int_t)parameters, "workers", run->workers, "batches_per_pass", (json_int_t)batches,
+                           "steps", steps, "gradients", gradients, "messages", messages, "bytes", bytes));
+}
+
+static lac_status dry_run(lac_train_run *run, int64_t parameters) {
+  if (run->session->silent) {
+    return LAC_OK;
+  }
+  for (const lac_option_group *group = lac_command_train.groups; group->title; group++) {
+    const void *values = (const char *)run->options + group->offset;
+    for (const lac_option *option = lac_group_options(group); option->key; option++) {
+      char *text;
+      CLI_TRY(lac_options_get(run->session->context, option, values, &text));
+      if (text) {
+        lac_print(run->session, "%-18s %s\n", option->key, text);
+      }
+      free(text);
+    }
+  }
+  print_sizes(run, parameters);
+  return LAC_OK;
+}
+
+static lac_status print_end(const lac_train_run *run) {
+  const lac_train_totals *now = &run->now;
+  if (run->session->silent) {
+    return LAC_OK;
+  }
+  char bytes[32];
+  lac_print_note(run->session,
+                 "%s: %s, %s, %d workers, epoch %" PRId64 ", test error %.2f %%, %.3g s, %" PRId64 " messages, %s\n",
+                 run->options->output, run->options->model, lac_train_method(run), run->workers, now->best_epoch,
+                 100 * now->best_test, now->seconds, now->messages, lac_bytes_text((double)now->bytes, bytes));
+  lac_print_json(run->session, json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:I, s:o, s:I, s:I, s:I}", "event", "done",
+                                         "method", lac_train_method(run), "model", run->options->model, "workers",
+                                         run->workers, "test_error", lac_json_real(now->best_test), "held_out_error",
+                                         lac_json_real(now->best), "epoch", (json_int_t)now->best_epoch, "seconds",
+                                         lac_json_real(now->seconds), "messages", (json_int_t)now->messages, "bytes",
+                                         (json_int_t)now->bytes, "control_bytes", (json_int_t)now->control_bytes));
+  return LAC_OK;
+}
+
+static lac_status report_stop(const lac_train_run *run, lac_status status) {
+  if (!run->session->silent) {
+    lac_print_json(run->session, json_pack("{s:s, s:s, s:s}", "event", "stopped", "reason",
+                                           status ? "interrupted" : "time-limit", "run", run->folder_path));
+    lac_print_note(run->session, "stopped; laconic train --resume %s goes on\n", run->folder_path);
+  }
+  return status ? lac_fail(run->session->context, status, "interrupted; laconic train --resume %s goes on",
+                           run->folder_path)
+                : LAC_OK;
+}
+
+static void close_training(lac_train_run *run) {
+  lac_checkpoint_writer_destroy(&run->writer);
+  lac_checkpoint_close(&run->checkpoint);
+  lac_train_folder_close(&run->folder);
+  lac_train_set_close(&run->set);
+  free(run->folder_path);
+  free(run->layers);
+}
+
+static lac_status run_train(lac_session *session, const void *argument, char *const *operands, int count) {
+  (void)operands;
+  (void)count;
+  lac_train_run run = {.session = session, .options = argument, .begin = lac_clock_seconds()};
+  int64_t parameters = 0;
+  lac_status status = prepare(&run, &parameters);
+  if (!status && run.options->dry_run) {
+    status = dry_run(&run, parameters);
+  } else if (!status) {
+    run.now = run.before;
+    status = lac_world_run(session->context, &run.world, lac_train_worker, &run);
+    lac_progress_clear(session);
+    if (status == LAC_E_INTERRUPTED || (!status && run.stopped)) {
+      status = report_stop(&run, status);
+    } else if (!status) {
+      status = print_end(&run);
+    }
+  }
+  close_training(&run);
+  return status;
+}
+
+static lac_status recall(lac_session *session, void *options, bool *recalled) {
+  char *path = ((lac_train_options *)options)->resume;
+  *recalled = path != NULL;
+  return path ? lac_train_folder_recall(session, path, options) : LAC_OK;
+}
+
+static const lac_option_group train_groups[] = {
+    {.title = "Options", .own = lac_train_option_table},
+    {.title = "Options of the method",
+     .table = lac_replica_option_table,
+     .offset = offsetof(lac_train_options, replica)},
+    {.title = "Options of the network", .table = lac_net_option_table, .offset = offsetof(lac_train_options, net)},
+    {0},
+};
+
+const lac_command lac_command_train = {
+    .name = "train",
+    .operands = "--model NAME --data SET -o FILE",
+    .summary = "train a network on replicas that speak seldom",
+    .description =
+        "Trains a network to classify pictures on a number of workers, each with a replica of its own. Data-parallel "
+        "SGD "
+        "and elastic averaging speak once a gradient; Parle speaks once in 25 and ends in one better network; "
+        "Entropy-SGD is Parle on one worker. The same options give the same bits on threads of this machine and on the "
+        "ranks of mpiexec.\n\n"
+        "A run has a folder with its options, a JSON line of metrics per epoch, a checkpoint, and the best and the "
+        "last "
+        "model. The best is chosen by pictures that are held out of the training set, never by the test set. An "
+        "interrupt (control-C or SIGTERM; a second one does not wait) and --time-limit write a checkpoint, and "
+        "--resume "
+        "goes on from the last one exactly; with another number of workers the replicas start again at their mean.\n\n"
+        "With --json, a line per epoch: event, epoch, passes, train_loss, test_error, held_out_error, seconds, "
+        "messages, "
+        "bytes, images_per_second and more; and a last one: event, method, model, workers, test_error, seconds, "
+        "messages, "
+        "bytes. Errors are fractions; messages and bytes are those of the training, summed over the workers.",
+    .example =
+        "laconic train --model lenet --data mnist:/data/mnist -o lenet.safetensors --method parle --workers 3\n"
+        "laconic train --model resnet20 --data cifar10:/data/cifar-10 -o r.safetensors --epochs 30 --flip --crop 4\n"
+        "laconic train --resume lenet.run --time-limit 2h",
+    .groups = train_groups,
+    .options_size = sizeof(lac_train_options),
+    .on_ranks = true,
+    .stops_softly = true,
+    .recall = recall,
+    .run = run_train,
+};
