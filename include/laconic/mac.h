@@ -99,11 +99,11 @@ typedef struct lac_mac_options {
  * lac_mac_options. */
 /* clang-format off */
 #define LAC_MAC_OPTIONS(struct_type, part) \
-  {.key = "iterations", .type = LAC_OPTION_INT, .offset = offsetof(struct_type, part.iterations), .low = 0, .high = 1000, .fallback = "12", \
+  {.key = "iterations", .type = LAC_OPTION_INT, .offset = offsetof(struct_type, part.iterations), .low = 0, .high = 1000, .fallback = "11", \
    .help = "most values of mu that are tried"}, \
-  {.key = "mu", .type = LAC_OPTION_REAL, .offset = offsetof(struct_type, part.mu), .low = 1e-12, .high = 1e12, .fallback = "0.03", \
+  {.key = "mu", .type = LAC_OPTION_REAL, .offset = offsetof(struct_type, part.mu), .low = 1e-12, .high = 1e12, .fallback = "0.003", \
    .help = "first value of the penalty weight mu, in units of the data's variance per bit"}, \
-  {.key = "mu-factor", .type = LAC_OPTION_REAL, .offset = offsetof(struct_type, part.mu_factor), .low = 1.0001, .high = 1e6, .fallback = "1.6", \
+  {.key = "mu-factor", .type = LAC_OPTION_REAL, .offset = offsetof(struct_type, part.mu_factor), .low = 1.0001, .high = 1e6, .fallback = "2", \
    .help = "factor from one mu to the next"}, \
   {.key = "epochs", .type = LAC_OPTION_INT, .offset = offsetof(struct_type, part.epochs), .low = 1, .high = 1000, .fallback = "1", \
    .help = "passes of every submodel over all data in a W step"}, \

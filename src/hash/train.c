@@ -12,7 +12,7 @@
 
 /* Defaults that depend on the data. */
 enum {
-  LAC_PRECONDITIONED = 32,     /* directions of largest variance whose variance is levelled */
+  LAC_PRECONDITIONED = 16,     /* directions of largest variance whose variance is levelled */
   LAC_START_ROWS = 10,         /* rows per column that the autoencoder's start is found from … */
   LAC_START_LEAST = 10000,     /* … at least, over all shards */
   LAC_SAMPLE_DEFAULT = 100000, /* for PCA and ITQ as methods of their own */

@@ -372,7 +372,7 @@ static void separable_bits_are_learnt(void **state) {
   }
 }
 
-/* What a squared hinge does where nothing can be told: a bit that is always set gets a positive output everywhere. */
+/* What the loss does where nothing can be told: a bit that is always set gets a positive output everywhere. */
 static void a_constant_bit_is_learnt(void **state) {
   bench at;
   make_bench(*state, 2, 10, 600, 1, true, 0, 1, &at);
@@ -393,6 +393,51 @@ static void a_constant_bit_is_learnt(void **state) {
   }
   for (int64_t i = 0; i < trainer->x.count; i++) {
     assert_true(margin_of(&at.shard[0], i, 0) > 0.5 && margin_of(&at.shard[0], i, 1) < -0.5);
+  }
+  drop_states(trainer, states);
+  drop_bench(&at);
+}
+
+/* One step from all rows: sum y p x, p the slack between 0 and 1, which a row on the wrong side does not exceed. Its
+ * length is the step size's matter; the direction is computed here in double precision. */
+static void a_row_pulls_as_its_slack_up_to_one(void **state) {
+  enum { COLUMNS = 9, ROWS = 100 };
+  bench at;
+  make_bench(*state, 4, COLUMNS, ROWS, 1, false, 0, 1, &at);
+  at.options.penalty = 0;
+  lac_trainer *trainer = &at.shard[0].trainer;
+  for (int64_t i = 0; i < 4 * trainer->x.padded; i++) {
+    trainer->model.weight[i] *= 4; /* margins of all sizes */
+  }
+  assert_ok(*state, lac_w_begin(trainer, *state, 1));
+  void **states = make_states(*state, trainer);
+  visit_all(*state, &at, 0, 0, 1, states, NULL);
+  for (int64_t l = 0; l < 4; l++) {
+    double expected[COLUMNS] = {0}, total = 0, product = 0, found_length = 0, length = 0;
+    int none = 0, some = 0, bounded = 0;
+    for (int64_t i = 0; i < ROWS; i++) {
+      double y = bit_of(trainer->codes, 1, i, l) ? 1 : -1, slack = 1 - y * margin_of(&at.shard[0], i, l);
+      double pull = slack <= 0 ? 0 : fmin(slack, 1);
+      none += slack <= 0;
+      some += slack > 0 && slack < 1;
+      bounded += slack > 1;
+      total += y * pull;
+      for (int64_t c = 0; c < COLUMNS; c++) {
+        expected[c] += y * pull * value_at(&at.shard[0], i, c);
+      }
+    }
+    assert_true(none > 0 && some > 0 && bounded > 0);
+    const float *before = trainer->model.weight + l * trainer->x.padded;
+    const float *after = (const float *)((const char *)states[2 * l] + sizeof(double));
+    for (int64_t c = 0; c < COLUMNS; c++) {
+      double moved = (double)after[c] - (double)before[c];
+      product += moved * expected[c];
+      found_length += moved * moved;
+      length += expected[c] * expected[c];
+    }
+    assert_true(product > (1 - 1e-6) * sqrt(found_length * length) && found_length > 0);
+    double moved = (double)after[COLUMNS] - (double)trainer->model.bias[l];
+    assert_true(moved * total > 0 && fabs(moved) < fabs(total));
   }
   drop_states(trainer, states);
   drop_bench(&at);
@@ -423,6 +468,7 @@ int main(void) {
       cmocka_unit_test(groups_add_up),
       cmocka_unit_test(separable_bits_are_learnt),
       cmocka_unit_test(a_constant_bit_is_learnt),
+      cmocka_unit_test(a_row_pulls_as_its_slack_up_to_one),
       cmocka_unit_test(an_interrupt_ends_it),
   };
   return cmocka_run_group_tests(tests, make_context, drop_context);
