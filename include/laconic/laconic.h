@@ -2,6 +2,7 @@
 #ifndef LACONIC_LACONIC_H
 #define LACONIC_LACONIC_H
 
+#include "laconic/checkpoint.h"
 #include "laconic/classifier.h"
 #include "laconic/context.h"
 #include "laconic/dataset.h"

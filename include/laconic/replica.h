@@ -121,6 +121,7 @@ LAC_API LAC_MUST_USE lac_status lac_replica_spread(lac_context *context, lac_rep
 enum { LAC_REPLICA_VECTORS = 2 + 2 * LAC_OPTIMIZER_VECTORS };
 
 typedef struct lac_replica_state {
+  int64_t parameters; /* n */
   int64_t step, gradients;
   bool pending; /* overlapped: the vector "pending" holds a mean that is still to be used */
   int count;

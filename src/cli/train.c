@@ -103,22 +103,22 @@ static void warn_of_unseen(const lac_train_run *run) {
 }
 
 static lac_status read_totals(lac_train_run *run) {
-  const json_t *stored = run->checkpoint.totals;
+  json_t *stored = json_loads(lac_checkpoint_totals(run->checkpoint), 0, NULL), *best, *best_test;
   lac_train_totals *before = &run->before;
-  double best, best_test;
-  json_t *best_value, *test_value;
-  json_int_t messages, bytes, control, epoch, lines;
-  if (json_unpack((json_t *)stored, "{s:I, s:I, s:I, s:F, s:o, s:I, s:o, s:I}", "messages", &messages, "bytes", &bytes,
-                  "control_bytes", &control, "seconds", &before->seconds, "best_error", &best_value, "best_epoch",
-                  &epoch, "best_test_error", &test_value, "lines", &lines) != 0) {
-    return lac_fail(run->session->context, LAC_E_INPUT, "%s: metadata laconic.totals: found other keys than expected",
-                    run->checkpoint.path);
+  json_int_t messages, bytes, control, lines;
+  if (json_unpack(stored, "{s:I, s:I, s:I, s:F, s:o, s:F, s:o, s:I}", "messages", &messages, "bytes", &bytes,
+                  "control_bytes", &control, "seconds", &before->seconds, "best_error", &best, "best_epoch",
+                  &before->best_epoch, "best_test_error", &best_test, "lines", &lines) != 0) {
+    json_decref(stored);
+    return lac_fail(run->session->context, LAC_E_INPUT,
+                    "%s: metadata laconic.totals: found something else than the JSON object of a run",
+                    run->checkpoint_path);
   }
-  best = json_is_number(best_value) ? json_number_value(best_value) : (double)NAN;
-  best_test = json_is_number(test_value) ? json_number_value(test_value) : (double)NAN;
   before->messages = messages, before->bytes = bytes, before->control_bytes = control;
-  before->best = best, before->best_epoch = epoch, before->best_test = best_test;
+  before->best = json_is_number(best) ? json_number_value(best) : (double)NAN;
+  before->best_test = json_is_number(best_test) ? json_number_value(best_test) : (double)NAN;
   run->lines = lines;
+  json_decref(stored);
   return LAC_OK;
 }
 
@@ -213,13 +213,13 @@ static lac_status print_end(const lac_train_run *run) {
   }
   char bytes[32];
   lac_print_note(run->session,
-                 "%s: %s, %s, %d workers, epoch %" PRId64 ", test error %.2f %%, %.3g s, %" PRId64 " messages, %s\n",
+                 "%s: %s, %s, %d workers, epoch %.4g, test error %.2f %%, %.3g s, %" PRId64 " messages, %s\n",
                  run->options->output, run->options->model, lac_train_method(run), run->workers, now->best_epoch,
                  100 * now->best_test, now->seconds, now->messages, lac_bytes_text((double)now->bytes, bytes));
-  lac_print_json(run->session, json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:I, s:o, s:I, s:I, s:I}", "event", "done",
+  lac_print_json(run->session, json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:o, s:o, s:I, s:I, s:I}", "event", "done",
                                          "method", lac_train_method(run), "model", run->options->model, "workers",
                                          run->workers, "test_error", lac_json_real(now->best_test), "held_out_error",
-                                         lac_json_real(now->best), "epoch", (json_int_t)now->best_epoch, "seconds",
+                                         lac_json_real(now->best), "epoch", lac_json_real(now->best_epoch), "seconds",
                                          lac_json_real(now->seconds), "messages", (json_int_t)now->messages, "bytes",
                                          (json_int_t)now->bytes, "control_bytes", (json_int_t)now->control_bytes));
   return LAC_OK;

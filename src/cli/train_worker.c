@@ -101,14 +101,14 @@ static lac_status open_replica(worker *w) {
                              .user = w};
   CLI_TRY(lac_replica_create(w->context, w->world, &objective, &run->replica, w->answer, &w->replica));
   lac_status status = LAC_OK;
-  if (run->checkpoint.tensors) {
-    status = lac_checkpoint_restore(w->context, &run->checkpoint, w->rank, run->workers, w->replica);
+  if (run->checkpoint) {
+    status = lac_checkpoint_restore(w->context, run->checkpoint, w->rank, run->workers, w->replica);
   }
   return lac_world_agree(w->world, status);
 }
 
 static lac_status open_files(lac_train_run *run) {
-  if (run->checkpoint.tensors) {
+  if (run->checkpoint) {
     CLI_TRY(lac_train_folder_reopen(run->session, run->options, run->folder_path, run->lines, &run->folder));
   } else {
     CLI_TRY(lac_train_folder_create(run->session, run->options, run->folder_path, &run->folder));
@@ -150,24 +150,23 @@ static lac_status add_up(worker *w) {
 
 static lac_status checkpoint(worker *w) {
   lac_train_run *run = w->run;
-  lac_checkpoint state;
-  CLI_TRY(lac_checkpoint_gather(w->context, w->world, w->replica, w->parameters, &state));
+  lac_checkpoint *state;
+  CLI_TRY(lac_checkpoint_gather(w->context, w->world, w->replica, &state));
   lac_status added = add_up(w);
   w->checkpointed = lac_clock_seconds();
   if (added || w->rank > 0) {
-    lac_checkpoint_clear(&state);
+    lac_checkpoint_destroy(&state);
     return added;
   }
   const lac_train_totals *now = &run->now;
-  json_t *object =
-      json_pack("{s:I, s:I, s:I, s:f, s:o, s:I, s:o, s:I}", "messages", (json_int_t)now->messages, "bytes",
-                (json_int_t)now->bytes, "control_bytes", (json_int_t)now->control_bytes, "seconds", now->seconds,
-                "best_error", lac_json_real(now->best), "best_epoch", (json_int_t)now->best_epoch, "best_test_error",
-                lac_json_real(now->best_test), "lines", (json_int_t)run->folder.lines);
+  json_t *object = json_pack("{s:I, s:I, s:I, s:f, s:o, s:f, s:o, s:I}", "messages", (json_int_t)now->messages, "bytes",
+                             (json_int_t)now->bytes, "control_bytes", (json_int_t)now->control_bytes, "seconds",
+                             now->seconds, "best_error", lac_json_real(now->best), "best_epoch", now->best_epoch,
+                             "best_test_error", lac_json_real(now->best_test), "lines", (json_int_t)run->folder.lines);
   char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
   lac_status status = text ? lac_checkpoint_writer_put(w->context, run->writer, &state, text)
                            : lac_fail(w->context, LAC_E_MEMORY, "cannot build a checkpoint's totals");
-  lac_checkpoint_clear(&state);
+  lac_checkpoint_destroy(&state);
   free(text);
   json_decref(object);
   return status;
@@ -298,7 +297,7 @@ static lac_status record_epoch(worker *w, const epoch_report *report, double ima
   if (better) {
     now->best = report->held_out.error;
     now->best_test = report->test.error;
-    now->best_epoch = (int64_t)ceil(report->progress.epochs);
+    now->best_epoch = report->progress.epochs;
     CLI_TRY(save_in_folder(w, "best.safetensors", report));
     CLI_TRY(save_model(w, run->options->output, report));
   }

@@ -2,7 +2,6 @@
 #ifndef LACONIC_CLI_TRAIN_WORKER_H
 #define LACONIC_CLI_TRAIN_WORKER_H
 
-#include "cli/train_checkpoint.h"
 #include "cli/train_folder.h"
 #include "cli/train_set.h"
 
@@ -11,7 +10,7 @@ typedef struct lac_train_totals {
   int64_t messages, bytes, control_bytes;
   double seconds; /* of training alone */
   double best;    /* least held-out error; NaN before the first */
-  int64_t best_epoch;
+  double best_epoch;
   double best_test; /* test error of that model */
 } lac_train_totals;
 
@@ -29,7 +28,7 @@ typedef struct lac_train_run {
   int64_t lines; /* of metrics that the checkpoint goes with */
   /* worker 0's */
   lac_train_folder folder;
-  lac_checkpoint_file checkpoint; /* to go on from; tensors NULL in a new run */
+  lac_checkpoint_file *checkpoint; /* to go on from; NULL in a new run */
   lac_checkpoint_writer *writer;
   lac_train_totals before; /* what the checkpoint said */
   lac_train_totals now;

@@ -20,6 +20,7 @@ typedef enum lac_tag {
   /* Means of replicas: in training, and of the answer. */
   LAC_TAG_EXCHANGE,
   LAC_TAG_ANSWER_MEAN,
+  LAC_TAG_STATE, /* of a replica, for a checkpoint */
   /* The engine room's: never seen by a receive. */
   LAC_TAG_FAILURE,  /* a worker's body has failed */
   LAC_TAG_LONG,     /* a long message follows in parts */

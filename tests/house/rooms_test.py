@@ -18,6 +18,7 @@ PUBLIC = {
     "context": "base", "status": "base", "version": "base", "options": "base", "output": "base", "profile": "base",
     "shape": "base", "tensors": "store", "world": "comm", "dataset": "data", "images": "data",
     "mac": "mac", "hash": "hash", "retrieval": "hash", "optimizer": "optim", "replica": "replica",
+    "checkpoint": "replica",
     "net": "nn", "classifier": "classifier",
 }
 # (what, pattern, files that may)
