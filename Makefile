@@ -2,7 +2,7 @@
 
 # Debian 12 packages, each named once. LACONIC_PACKAGES=0 leaves installation to you.
 BUILD_PACKAGES = gcc libc6-dev cmake ninja-build pkgconf libopenmpi-dev libopenblas-dev liblapacke-dev libhdf5-dev \
-                 zlib1g-dev librandom123-dev libjansson-dev libprotobuf-c-dev protobuf-c-compiler
+                 zlib1g-dev librandom123-dev libjansson-dev libprotobuf-c-dev protobuf-c-compiler libdnnl-dev
 RUN_PACKAGES   = openmpi-bin gnuplot-nox
 PEER_PACKAGES  = python3 python3-numpy python3-faiss
 CHECK_PACKAGES = git libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev python3-h5py
@@ -12,7 +12,8 @@ LONG_PACKAGES  = $(if $(shell command -v npm),,nodejs npm)
 # Results must not depend on what the environment says of threads, processors or launchers.
 unexport CI CMAKE_GENERATOR CMAKE_BUILD_TYPE CMAKE_PREFIX_PATH CPATH DESTDIR LD_LIBRARY_PATH LD_PRELOAD MAKEFLAGS
 unexport OMP_NUM_THREADS OPENBLAS_CORETYPE OPENBLAS_L2_SIZE OPENBLAS_NUM_THREADS GOTO_NUM_THREADS MALLOC_ARENA_MAX
-unexport OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_RANK PMIX_RANK PMI_RANK PMI_SIZE
+unexport ONEDNN_MAX_CPU_ISA DNNL_MAX_CPU_ISA ONEDNN_CPU_ISA_HINTS DNNL_CPU_ISA_HINTS ONEDNN_VERBOSE DNNL_VERBOSE
+unexport ONEDNN_DEFAULT_FPMATH_MODE DNNL_DEFAULT_FPMATH_MODE OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_RANK PMIX_RANK PMI_RANK PMI_SIZE
 
 JOBS    := $(shell nproc)
 PYTHON  := /usr/bin/python3

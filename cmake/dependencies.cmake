@@ -16,3 +16,12 @@ if(LACONIC_MPI)
   target_link_libraries(laconic_dependencies INTERFACE MPI::MPI_C)
   target_compile_definitions(laconic_dependencies INTERFACE LACONIC_HAVE_MPI=1)
 endif()
+if(LACONIC_ONEDNN)
+  # Not by oneDNN's own package file: Debian's asks for OpenCL, of which nothing is used here. libgomp is the OpenMP that
+  # this oneDNN computes with, whatever compiler builds Laconic.
+  find_path(DNNL_INCLUDE_DIR dnnl.h REQUIRED)
+  find_library(DNNL_LIBRARY dnnl REQUIRED)
+  target_include_directories(laconic_dependencies SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
+  target_link_libraries(laconic_dependencies INTERFACE ${DNNL_LIBRARY} gomp)
+  target_compile_definitions(laconic_dependencies INTERFACE LACONIC_HAVE_ONEDNN=1)
+endif()

@@ -18,6 +18,13 @@ if(LACONIC_MPI)
   list(APPEND laconic_requires ompi-c)
 endif()
 list(JOIN laconic_requires " " laconic_requires)
+set(laconic_libraries m)
+if(LACONIC_ONEDNN)
+  list(APPEND laconic_libraries dnnl gomp) # no pkg-config file of theirs
+endif()
+list(TRANSFORM laconic_libraries PREPEND -l OUTPUT_VARIABLE laconic_library_flags)
+list(JOIN laconic_library_flags " " laconic_library_flags)
+list(JOIN laconic_libraries " " laconic_libraries)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/laconic)
 install(EXPORT laconicTargets NAMESPACE laconic:: DESTINATION ${package_dir})

@@ -28,6 +28,8 @@ RESERVED = [
      {"src/math/blas.c"}),
     ("protobuf", re.compile(r"#\s*include\s*[<\"](protobuf-c/|[\w/]+\.pb-c\.h)|\b(lac_onnx__|protobuf_c_)\w+\s*\("),
      {"src/classifier/onnx.c"}),
+    ("oneDNN", re.compile(r"#\s*include\s*<(oneapi/dnnl/)?dnnl\w*\.h>|\bdnnl_\w+\s*\("),
+     {"src/nn/onednn.h", "src/nn/onednn.c", "src/nn/onednn_layers.c", "src/nn/onednn_plan.c"}),
 ]
 # The library never prints, exits or aborts, and keeps no state of its own between calls.
 LIBRARY_FORBIDDEN = [

@@ -198,8 +198,9 @@ static void check_gradient(const feed *self, lac_net *const nets[BACKENDS]) {
     slopes expected = piece.statistic ? (slopes){.count = 0} : find_slopes(self, &exact, &piece);
     for (int b = 0; b < BACKENDS; b++) {
       for (int i = 0; i < expected.count; i++) {
+        /* A bias before a batch norm has slope 0: what is left are the roundings of a sum of thousands. */
         check_close(self, lac_net_backend_name(nets[b]), piece.name, expected.at[i] - piece.offset,
-                    (double)gradients[b][expected.at[i]], expected.value[i], 5e-5 * expected.largest + 5e-6 * largest);
+                    (double)gradients[b][expected.at[i]], expected.value[i], 5e-5 * expected.largest + 3e-5 * largest);
       }
     }
   }
