@@ -8,6 +8,7 @@ PEER_PACKAGES  = python3 python3-numpy python3-faiss
 CHECK_PACKAGES = git libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev python3-h5py
 DEMO_PACKAGES  = dataset-fashion-mnist
 LONG_PACKAGES  = $(if $(shell command -v npm),,nodejs npm)
+BENCH_PACKAGES = python3-torch
 
 # Results must not depend on what the environment says of threads, processors or launchers.
 unexport CI CMAKE_GENERATOR CMAKE_BUILD_TYPE CMAKE_PREFIX_PATH CPATH DESTDIR LD_LIBRARY_PATH LD_PRELOAD MAKEFLAGS
@@ -35,7 +36,7 @@ packages-check:
 	@cmake/packages.sh $(BUILD_PACKAGES) $(RUN_PACKAGES) $(PEER_PACKAGES) $(CHECK_PACKAGES)
 
 packages-bench:
-	@cmake/packages.sh $(BUILD_PACKAGES) $(RUN_PACKAGES) $(PEER_PACKAGES) $(DEMO_PACKAGES)
+	@cmake/packages.sh $(BUILD_PACKAGES) $(RUN_PACKAGES) $(PEER_PACKAGES) $(DEMO_PACKAGES) $(BENCH_PACKAGES)
 
 packages-long:
 	@cmake/packages.sh $(LONG_PACKAGES)
@@ -62,6 +63,7 @@ bench: packages-bench build  ## measure what docs/benchmarks.md reports: an hour
 	@build/bench/ring_convoys
 	@$(PYTHON) bench/encode_faiss.py build/bench/encode
 	@$(PYTHON) bench/search_faiss.py build/bench/search
+	@$(PYTHON) bench/nets_torch.py build/bench/nets
 	@for driver in hash_quality hash_far hash_speed ring scale; do $(PYTHON) bench/$$driver.py; done
 
 install: build  ## install under prefix=/usr/local (and DESTDIR)
