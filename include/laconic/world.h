@@ -94,8 +94,8 @@ LAC_API LAC_MUST_USE lac_status lac_world_poll(lac_world *world, int from, int t
 /* Collectives. Every worker calls them in the same order with the same sizes; status equal on all workers unless
  * TIMEOUT or MEMORY. Reductions add in rank order, ((x_0 + x_1) + x_2) + …, along a chain and back in pieces of 64 KiB:
  * 2 (P - 1) ceil(8 n / 65536) control messages summed over workers; a barrier P ceil(log2 P), a broadcast
- * (P - 1) ceil(bytes / 65536), a gathering P (P - 1), an agreement 2 (P - 1). In min and max a value that is not a
- * number wins. */
+ * (P - 1) ceil(bytes / 65536), a gathering 2 (P - 1) when all blocks together are at most 64 KiB and P (P - 1) when
+ * they are more, an agreement 2 (P - 1). In min and max a value that is not a number wins. */
 LAC_API LAC_MUST_USE lac_status lac_world_barrier(lac_world *world);
 LAC_API LAC_MUST_USE lac_status lac_world_sum_f64(lac_world *world, double *values, int64_t count);
 LAC_API LAC_MUST_USE lac_status lac_world_sum_i64(lac_world *world, int64_t *values, int64_t count);

@@ -159,7 +159,26 @@ lac_status lac_world_broadcast(lac_world *world, int root, void *data, size_t by
   return LAC_OK;
 }
 
-/* Around the ring: at step s a worker passes on the block of the worker s before it. */
+/* Small blocks, along the chain and back: forwards go those of all before, backwards all. */
+static lac_status gather_small(lac_world *world, size_t bytes, char *blocks) {
+  int before = world->rank - 1, after = world->rank + 1;
+  size_t held = (size_t)world->rank * bytes, all = (size_t)world->size * bytes;
+  void *got;
+  if (before >= 0) {
+    LAC_TRY(receive_piece(world, before, LAC_TAG_GATHER, held, &got));
+    memcpy(blocks, got, held);
+    free(got);
+  }
+  if (after < world->size) {
+    LAC_TRY(send_piece(world, after, LAC_TAG_GATHER, blocks, held + bytes));
+    LAC_TRY(receive_piece(world, after, LAC_TAG_GATHER, all, &got));
+    memcpy(blocks, got, all);
+    free(got);
+  }
+  return before >= 0 ? send_piece(world, before, LAC_TAG_GATHER, blocks, all) : LAC_OK;
+}
+
+/* Large ones around the ring: at step s a worker passes on the block of the worker s before it. */
 lac_status lac_world_gather(lac_world *world, const void *mine, size_t bytes, void *all) {
   int size = world->size, before = (world->rank - 1 + size) % size, after = (world->rank + 1) % size;
   char *blocks = all;
@@ -167,6 +186,9 @@ lac_status lac_world_gather(lac_world *world, const void *mine, size_t bytes, vo
     return LAC_OK;
   }
   memcpy(blocks + (size_t)world->rank * bytes, mine, bytes);
+  if (bytes <= LAC_PIECE_BYTES / (size_t)size) {
+    return gather_small(world, bytes, blocks);
+  }
   for (int step = 0; step < size - 1; step++) {
     int passed = (world->rank - step + size) % size, next = (world->rank - step - 1 + size) % size;
     void *got;

@@ -340,23 +340,45 @@ static void test_broadcast(void **state) {
   run(plain(), broadcast_body, NULL, LAC_OK, NULL);
 }
 
-static lac_status gather_body(lac_world *world, void *argument) {
-  (void)argument;
+static lac_status check_gather(lac_world *world, int64_t count) {
   lac_context *context = lac_world_context(world);
   int size = lac_world_size(world), rank = lac_world_rank(world);
-  double mine[3] = {number_of(4, rank, 0), number_of(4, rank, 1), rank}, *all;
-  LAC_TRY(LAC_NEW(context, 3 * size, &all));
-  lac_status status = lac_world_gather(world, mine, sizeof mine, all);
+  int64_t all_bytes = 8 * count * size, before = lac_world_counts(world).messages[LAC_TRAFFIC_CONTROL];
+  double *mine, *theirs = NULL, *all = NULL;
+  lac_status status = LAC_NEW(context, count, &mine);
+  status = status ? status : LAC_NEW(context, count, &theirs);
+  status = status ? status : LAC_NEW(context, count * size, &all);
+  for (int64_t i = 0; !status && i < count; i++) {
+    mine[i] = number_of(4, rank, (int)i);
+  }
+  if (!status) {
+    status = lac_world_gather(world, mine, (size_t)count * sizeof *mine, all);
+  }
   bool same = true;
   for (int from = 0; from < size && !status; from++) {
-    double theirs[3] = {number_of(4, from, 0), number_of(4, from, 1), from};
-    same = same && same_bits(theirs, all + 3 * from, 3);
+    for (int64_t i = 0; i < count; i++) {
+      theirs[i] = number_of(4, from, (int)i);
+    }
+    same = same && same_bits(theirs, all + count * from, (int)count);
   }
+  lac_free(mine);
+  lac_free(theirs);
   lac_free(all);
   LAC_TRY(status);
   CHECK(context, same);
-  CHECK(context, lac_world_counts(world).messages[LAC_TRAFFIC_CONTROL] == size - 1);
+  int64_t sent = lac_world_counts(world).messages[LAC_TRAFFIC_CONTROL] - before;
+  int64_t neighbours = (rank > 0) + (rank < size - 1);
+  CHECK(context, sent == (all_bytes <= 65536 ? neighbours : size - 1));
   CHECK(context, lac_world_counts(world).messages[LAC_TRAFFIC_MODEL] == 0);
+  return LAC_OK;
+}
+
+static lac_status gather_body(lac_world *world, void *argument) {
+  (void)argument;
+  static const int64_t counts[] = {1, 3, 511, 512, 513, 4096, 8192, 9000};
+  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+    LAC_TRY(check_gather(world, counts[i]));
+  }
   return lac_world_gather(world, NULL, 0, NULL);
 }
 
