@@ -297,10 +297,10 @@ static lac_status describe_origin(const training *run, lac_context *context, con
 static lac_status save_model(const training *run, lac_context *context, const lac_team *team, lac_status trained,
                              const lac_hash *model, train_outcome *outcome) {
   lac_status status = outcome && model ? lac_hash_save(context, model, run->options->output) : LAC_OK;
+  if (outcome) {
+    outcome->saved = model && !status;
+  }
   if (trained == LAC_E_INTERRUPTED) {
-    if (outcome) {
-      outcome->saved = model && !status;
-    }
     return status ? status : lac_fail(context, trained, "interrupted");
   }
   return lac_team_agree(team, status);
@@ -487,7 +487,8 @@ const lac_command lac_command_hash_train = {
         "on threads of this machine, on the ranks of mpiexec and with --serial.\n\n"
         "BASE is one file, which is split into contiguous shares, or a name with %r in it that stands for the worker's "
         "number, from 0: then each worker opens only its own file.\n\n"
-        "An interrupt (control-C) saves the best model so far. With --json, a line per iteration and a last one: "
+        "An interrupt (control-C, SIGTERM or SIGHUP) saves the best model so far. With --json, a line per iteration "
+        "and a last one: "
         "event, "
         "method, bits, workers, iterations, e_ba (error over variance), seconds, messages and bytes of the submodels, "
         "control_bytes.",

@@ -13,6 +13,28 @@
 static lac_context *volatile signalled_context;
 static volatile sig_atomic_t *volatile signalled_stop; /* of a command that stops softly, until it has been asked */
 
+/* What asks the work to stop: control-C, a launcher or batch system, a terminal that goes away. */
+static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP};
+enum { STOP_SIGNALS = sizeof stop_signals / sizeof *stop_signals };
+
+/* Except that under nohup the terminal may go away. */
+static bool is_ignored(int number) {
+  struct sigaction now;
+  return number == SIGHUP && sigaction(number, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+static void handle_signals(void (*handler)(int)) {
+  /* Without SA_RESTART: a launcher that is asked to stop no longer reads what its ranks print, and a rank that is stuck
+   * in such a write could not save its model. */
+  struct sigaction action = {.sa_handler = handler};
+  sigemptyset(&action.sa_mask);
+  for (int i = 0; i < STOP_SIGNALS; i++) {
+    if (!is_ignored(stop_signals[i])) {
+      sigaction(stop_signals[i], &action, NULL);
+    }
+  }
+}
+
 /* The first signal asks the work to stop, the second kills; a command that stops softly is first asked for that. */
 static void on_signal(int number) {
   (void)number;
@@ -21,19 +43,13 @@ static void on_signal(int number) {
     signalled_stop = NULL;
     return;
   }
-  signal(SIGINT, SIG_DFL);
-  signal(SIGTERM, SIG_DFL);
+  handle_signals(SIG_DFL);
   lac_context_interrupt(signalled_context);
 }
 
 static void watch_signals(lac_context *context) {
   signalled_context = context;
-  /* Without SA_RESTART: a launcher that is asked to stop no longer reads what its ranks print, and a rank that is stuck
-   * in such a write could not save its model. */
-  struct sigaction action = {.sa_handler = on_signal};
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, NULL);
-  sigaction(SIGTERM, &action, NULL);
+  handle_signals(on_signal);
   /* A reader that leaves early, or a peer that died, shows as a failed write. */
   signal(SIGPIPE, SIG_IGN);
 }
@@ -161,6 +177,7 @@ int main(int argc, char **argv) {
     lac_say(&session, "%s", *message ? message : lac_status_text(status));
   }
   int exit_status = lac_status_exit(status);
+  handle_signals(SIG_DFL); /* the handler's context ends here, and leaving may take as long as the other ranks do */
   lac_session_close(&session);
   lac_world_finish();
   return exit_status;

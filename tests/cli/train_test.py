@@ -9,6 +9,7 @@ import signal
 import struct
 import subprocess
 import termios
+import time
 import unittest
 import xml.etree.ElementTree
 
@@ -217,7 +218,8 @@ class Interrupts(Train):
         return self.fail(run.stderr.read())
 
     def test_best_model_is_kept(self):
-        for number, more in ((signal.SIGINT, ()), (signal.SIGTERM, ()), (signal.SIGINT, ("--serial",))):
+        for number, more in ((signal.SIGINT, ()), (signal.SIGTERM, ()), (signal.SIGHUP, ()),
+                             (signal.SIGINT, ("--serial",))):
             run = self.start(*more)
             run.send_signal(number)
             output, errors = run.communicate(timeout=60)
@@ -241,6 +243,35 @@ class Interrupts(Train):
         self.assertEqual(last["event"], "interrupted")
         self.assertEqual(os.path.exists("m.safetensors"), last["saved"])
 
+    def test_what_is_said_is_what_is_there(self):
+        """Whenever the interrupt comes, also between the last iteration and the end."""
+        command = [LACONIC, *TRAIN, "-o", "m.safetensors", "--json"]
+        begin = time.monotonic()
+        self.run_ok(*TRAIN, "-o", "m.safetensors", "-q")
+        whole = time.monotonic() - begin
+        for i in range(24):
+            os.remove("m.safetensors") if os.path.exists("m.safetensors") else None
+            run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
+            time.sleep(whole * (0.5 + 0.03 * i))
+            run.send_signal((signal.SIGINT, signal.SIGTERM, signal.SIGHUP)[i % 3])
+            output, errors = run.communicate(timeout=60)
+            if run.returncode == 130:
+                saved = json.loads(output.splitlines()[-1])["saved"]
+                self.assertRegex(errors, r"\Alaconic: interrupted" + (";" if saved else " before") + r"[^\n]*\n\Z")
+                self.assertEqual(os.path.exists("m.safetensors"), saved)
+            else:  # before the program listens, after it has ended, or as it leaves
+                self.assertIn(run.returncode, (0, -signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP))
+                self.assertEqual(errors, "")
+
+    def test_nohup(self):
+        """A terminal that goes away under nohup ends nothing."""
+        run = subprocess.Popen([LACONIC, *TRAIN, "-o", "m.safetensors", "-q"], stderr=subprocess.PIPE,
+                               preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        while run.poll() is None:
+            run.send_signal(signal.SIGHUP)
+            time.sleep(0.001)
+        self.assertEqual((run.returncode, run.communicate()[1]), (0, b""))
+
     def test_second_signal_kills(self):
         run = self.start()
         os.kill(run.pid, signal.SIGSTOP)  # both arrive before the work can stop
@@ -249,6 +280,27 @@ class Interrupts(Train):
         run.send_signal(signal.SIGTERM)
         run.communicate(timeout=60)
         self.assertIn(run.returncode, (130, -signal.SIGTERM))
+
+    @unittest.skipUnless(MPIEXEC, "built without MPI")
+    def test_signal_to_a_rank_that_waits_to_leave(self):
+        """Its work is done and its memory given back while another rank still writes."""
+        os.mkfifo("p.svg")  # and nobody reads it
+        run = subprocess.Popen([MPIEXEC, "-n", "2", LACONIC, *TRAIN[:5], "--iterations", "2", "-o", "m.safetensors",
+                                "--plot", "p.svg"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
+        self.addCleanup(run.stdout.close)
+        self.addCleanup(run.stderr.close)
+        self.addCleanup(run.kill)
+        while not os.path.exists("m.safetensors"):
+            self.assertIsNone(run.poll())
+            time.sleep(0.01)
+        with open(f"/proc/{run.pid}/task/{run.pid}/children", encoding="ascii") as file:
+            ranks = file.read().split()
+        time.sleep(1)
+        os.kill(int(ranks[1]), signal.SIGTERM)
+        _, errors = run.communicate(timeout=60)
+        self.assertNotEqual(run.returncode, 0)
+        self.assertNotIn("Sanitizer", errors)
+        self.assertEqual(read_safetensors("m.safetensors")[0]["laconic.method"], "ba")
 
     @unittest.skipUnless(MPIEXEC, "built without MPI")
     def test_ranks_are_interrupted_together(self):
