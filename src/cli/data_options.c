@@ -1,7 +1,11 @@
 #include "cli/data_options.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 const char *const lac_part_names[] = {"train", "test", NULL};
@@ -30,6 +34,51 @@ lac_status lac_require_output(lac_session *session, const char *command, const c
   if (!path) {
     return lac_fail(session->context, LAC_E_USAGE, "%s: option -o is missing, expected the name of the output",
                     command);
+  }
+  return LAC_OK;
+}
+
+/* What a path leads to; FILE.h5:NAME to FILE.h5. */
+static bool find_file(const char *path, struct stat *about) {
+  char file[PATH_MAX];
+  const char *colon = strrchr(path, ':');
+  if (stat(path, about) == 0) {
+    return true;
+  }
+  return colon && snprintf(file, sizeof file, "%.*s", (int)(colon - path), path) < PATH_MAX && stat(file, about) == 0;
+}
+
+static bool same_file(const struct stat *a, const struct stat *b) {
+  return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* A path's folder and the name in it. */
+static const char *split_path(const char *path, char folder[PATH_MAX]) {
+  const char *slash = strrchr(path, '/');
+  snprintf(folder, PATH_MAX, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+  return slash ? slash + 1 : path;
+}
+
+static bool lead_to_one(const char *a, const char *b) {
+  struct stat about_a, about_b;
+  bool found_a = find_file(a, &about_a), found_b = find_file(b, &about_b);
+  if (found_a && found_b) {
+    return S_ISREG(about_a.st_mode) && same_file(&about_a, &about_b); /* nothing is lost in a device or a pipe */
+  }
+  char folder_a[PATH_MAX], folder_b[PATH_MAX];
+  return !found_a && !found_b && strcmp(split_path(a, folder_a), split_path(b, folder_b)) == 0 &&
+         stat(folder_a, &about_a) == 0 && stat(folder_b, &about_b) == 0 && same_file(&about_a, &about_b);
+}
+
+lac_status lac_check_apart(lac_session *session, const lac_file_use *files, int count) {
+  for (int i = 0; i < count; i++) {
+    for (int j = 0; j < count && files[i].path && files[i].written; j++) {
+      bool once = !files[j].written || j < i; /* each pair once */
+      if (j != i && once && files[j].path && lead_to_one(files[i].path, files[j].path)) {
+        return lac_fail(session->context, LAC_E_USAGE, "%s: found '%s', which is also %s, expected another file",
+                        files[i].name, files[i].path, files[j].name);
+      }
+    }
   }
   return LAC_OK;
 }

@@ -65,6 +65,16 @@ LAC_MUST_USE lac_status lac_open_rows(lac_session *session, const char *path, co
 /* That -o was given. Errors: USAGE. */
 LAC_MUST_USE lac_status lac_require_output(lac_session *session, const char *command, const char *path);
 
+/* A file that a command was given: the option or operand it is called by, and whether it is to be written. */
+typedef struct lac_file_use {
+  const char *name, *path; /* path NULL: not given */
+  bool written;
+} lac_file_use;
+
+/* That no file that is written is also read, or written twice, whatever the names lead to it. Errors: USAGE naming the
+ * two. */
+LAC_MUST_USE lac_status lac_check_apart(lac_session *session, const lac_file_use *files, int count);
+
 /* That a model takes vectors as wide as the dataset's. Errors: INPUT naming both. */
 LAC_MUST_USE lac_status lac_check_columns(lac_session *session, const char *model_path, const lac_hash *model,
                                           const lac_dataset *dataset);

@@ -21,6 +21,8 @@ static lac_status run_export(lac_session *session, const void *argument, char *c
     return lac_fail(session->context, LAC_E_USAGE, "export: nothing to write, expected --onnx FILE");
   }
   CLI_TRY(lac_output_check(session->context, options->onnx));
+  const lac_file_use files[] = {{"--onnx", options->onnx, true}, {"MODEL", operands[0], false}};
+  CLI_TRY(lac_check_apart(session, files, 2));
   lac_classifier *model;
   CLI_TRY(lac_classifier_load(session->context, operands[0], 1, NULL, &model));
   const lac_net *net = lac_classifier_net(model);

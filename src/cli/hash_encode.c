@@ -80,6 +80,9 @@ static lac_status run_encode(lac_session *session, const void *argument, char *c
   (void)count;
   CLI_TRY(lac_require_output(session, "hash encode", options->output));
   CLI_TRY(lac_array_check(session->context, options->output, LAC_U8));
+  const lac_file_use files[] = {
+      {"-o", options->output, true}, {"MODEL", operands[0], false}, {"BASE", operands[1], false}};
+  CLI_TRY(lac_check_apart(session, files, 3));
   lac_hash *model = NULL;
   lac_dataset *base = NULL;
   lac_status status;

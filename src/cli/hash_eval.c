@@ -80,6 +80,21 @@ typedef struct evaluation {
 
 /* ---- inputs ----------------------------------------------------------------------------------------------------- */
 
+/* That what is written is none of the files that are read. */
+static lac_status check_apart(const evaluation *work, char *const *models) {
+  const eval_options *options = work->options;
+  for (int i = 0; i < work->count; i++) {
+    const lac_file_use files[] = {{"--save-truth", options->save_truth, true},
+                                  {"--plot", options->plot, true},
+                                  {"MODEL", models[i], false},
+                                  {"--base", options->base, false},
+                                  {"--query", options->query, false},
+                                  {"--truth", options->truth, false}};
+    CLI_TRY(lac_check_apart(work->session, files, 6));
+  }
+  return LAC_OK;
+}
+
 static lac_status check_options(evaluation *work) {
   lac_session *session = work->session;
   const eval_options *options = work->options;
@@ -346,6 +361,7 @@ static lac_status draw(evaluation *work) {
 
 static lac_status evaluate(evaluation *work, char *const *paths) {
   CLI_TRY(check_options(work));
+  CLI_TRY(check_apart(work, paths));
   CLI_TRY(open_inputs(work, paths));
   CLI_TRY(lac_dataset_variance(work->session->context, work->base, work->threads, &work->variance));
   CLI_TRY(work->options->truth ? read_truth(work) : compute_truth(work));

@@ -20,7 +20,7 @@ static const lac_option export_option_table[] = {
     LAC_OPTIONS_END,
 };
 
-static lac_status check_options(lac_session *session, const export_options *options) {
+static lac_status check_options(lac_session *session, const export_options *options, const char *model_path) {
   if (!options->faiss && !options->faiss_binary) {
     return lac_fail(session->context, LAC_E_USAGE,
                     "hash export: nothing to write, expected --faiss FILE or --faiss-binary FILE");
@@ -32,7 +32,14 @@ static lac_status check_options(lac_session *session, const export_options *opti
   if (options->faiss) {
     CLI_TRY(lac_output_check(session->context, options->faiss));
   }
-  return options->faiss_binary ? lac_output_check(session->context, options->faiss_binary) : LAC_OK;
+  if (options->faiss_binary) {
+    CLI_TRY(lac_output_check(session->context, options->faiss_binary));
+  }
+  const lac_file_use files[] = {{"--faiss", options->faiss, true},
+                                {"--faiss-binary", options->faiss_binary, true},
+                                {"MODEL", model_path, false},
+                                {"--codes", options->codes, false}};
+  return lac_check_apart(session, files, 4);
 }
 
 static lac_status open_codes(lac_session *session, const export_options *options, const char *model_path,
@@ -93,7 +100,7 @@ static lac_status write_files(lac_session *session, const export_options *option
 static lac_status run_export(lac_session *session, const void *argument, char *const *operands, int count) {
   const export_options *options = argument;
   (void)count;
-  CLI_TRY(check_options(session, options));
+  CLI_TRY(check_options(session, options, operands[0]));
   lac_hash *model;
   CLI_TRY(lac_hash_load(session->context, operands[0], &model));
   lac_codes codes = {0};

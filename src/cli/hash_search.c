@@ -1,7 +1,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli/codes.h"
 #include "cli/commands.h"
@@ -181,11 +180,13 @@ static lac_status run_search(lac_session *session, const void *argument, char *c
   CLI_TRY(lac_array_check(session->context, options->output, LAC_I32));
   if (options->distances) {
     CLI_TRY(lac_array_check(session->context, options->distances, LAC_I32));
-    if (strcmp(options->distances, options->output) == 0) {
-      return lac_fail(session->context, LAC_E_USAGE, "--distances: found '%s', which is also the output of -o",
-                      options->distances);
-    }
   }
+  const lac_file_use files[] = {{"-o", options->output, true},
+                                {"--distances", options->distances, true},
+                                {"MODEL", operands[0], false},
+                                {"--base", options->base, false},
+                                {"--query", options->query, false}};
+  CLI_TRY(lac_check_apart(session, files, 5));
   search work = {.session = session, .options = options, .model_path = operands[0]};
   lac_status status = run_whole(&work);
   free(work.ids);

@@ -102,7 +102,10 @@ static lac_status check_outputs(const training *run) {
     return LAC_OK;
   }
   CLI_TRY(lac_output_check(run->session->context, options->output));
-  return options->plot ? lac_plot_check(run->session, options->plot) : LAC_OK;
+  if (options->plot) {
+    CLI_TRY(lac_plot_check(run->session, options->plot));
+  }
+  return lac_base_check_apart(run->session, run->base_path, options->output, options->plot);
 }
 
 static lac_status open_base(training *run) {

@@ -58,6 +58,18 @@ int64_t lac_base_count_files(const char *path) {
   return count;
 }
 
+lac_status lac_base_check_apart(lac_session *session, const char *path, const char *output, const char *plot) {
+  int64_t count = lac_base_has_rank(path) ? lac_base_count_files(path) : 1;
+  lac_status status = LAC_OK;
+  for (int64_t i = 0; i < count && !status; i++) {
+    char file[PATH_LIMIT];
+    path_of(path, i, file);
+    const lac_file_use files[] = {{"-o", output, true}, {"--plot", plot, true}, {"BASE", file, false}};
+    status = lac_check_apart(session, files, 3);
+  }
+  return status;
+}
+
 lac_status lac_train_base_set_shares(lac_session *session, lac_train_base *base, const char *shares, int workers) {
   if (!shares) {
     return LAC_OK;

@@ -20,6 +20,10 @@ bool lac_base_has_rank(const char *path);
 /* How many files of a path with %r there are, numbered from 0 without a gap. */
 int64_t lac_base_count_files(const char *path);
 
+/* That -o and --plot are neither one file nor files of the workers. Errors: USAGE. */
+LAC_MUST_USE lac_status lac_base_check_apart(lac_session *session, const char *path, const char *output,
+                                             const char *plot);
+
 /* Reads --shares: NULL, "measured", or P speeds. Errors: USAGE. */
 LAC_MUST_USE lac_status lac_train_base_set_shares(lac_session *session, lac_train_base *base, const char *shares,
                                                   int workers);

@@ -37,17 +37,17 @@ typedef struct prediction {
   lac_array_writer *to_probabilities, *to_labels;
 } prediction;
 
-static lac_status check_options(lac_session *session, const predict_options *options) {
+static lac_status check_options(lac_session *session, const predict_options *options, char *const *operands) {
   CLI_TRY(lac_require_output(session, "predict", options->output));
   CLI_TRY(lac_array_check(session->context, options->output, LAC_F32));
-  if (!options->labels) {
-    return LAC_OK;
+  if (options->labels) {
+    CLI_TRY(lac_array_check(session->context, options->labels, LAC_I32));
   }
-  if (strcmp(options->labels, options->output) == 0) {
-    return lac_fail(session->context, LAC_E_USAGE, "predict: -o and --labels are both %s, expected two files",
-                    options->output);
-  }
-  return lac_array_check(session->context, options->labels, LAC_I32);
+  const lac_file_use files[] = {{"-o", options->output, true},
+                                {"--labels", options->labels, true},
+                                {"MODEL", operands[0], false},
+                                {"IMAGES", operands[1], false}};
+  return lac_check_apart(session, files, 4);
 }
 
 /* The pictures, of the shape that the model takes; a message that says they do not fit names the model, too. */
@@ -136,7 +136,7 @@ static lac_status predict(prediction *work, const predict_options *options) {
 static lac_status run_predict(lac_session *session, const void *argument, char *const *operands, int count) {
   const predict_options *options = argument;
   (void)count;
-  CLI_TRY(check_options(session, options));
+  CLI_TRY(check_options(session, options, operands));
   lac_classifier *model = NULL;
   lac_images *images = NULL;
   lac_status status;

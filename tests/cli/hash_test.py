@@ -115,6 +115,69 @@ class Search(Hash):
         self.run_bad(*search, "--base", "codes.npy", "-k", 5, names=["codes.npy", "row 7"])
 
 
+class Apart(Hash):
+    """What is written is never what is read, whatever names lead to it, and never written twice."""
+
+    def ways(self, path, end):
+        """Names of a file, with an ending that a command takes."""
+        os.makedirs("folder", exist_ok=True)
+        os.symlink(os.path.abspath(path), "symbolic" + end)
+        os.link(path, "hard" + end)
+        os.symlink(".", "here")
+        os.symlink("..", "folder/up")
+        return [way for way in (path, "./" + path, os.path.abspath(path), "folder/../" + path, "here/" + path,
+                                "folder/up/" + path, "symbolic" + end, "hard" + end) if way.endswith(end)]
+
+    def refuse(self, path, end, *command, option="-o", role):
+        """Every name of `path` as the output; `role` is how the command calls it."""
+        for way in self.ways(path, end):
+            line = self.run_bad(*command, option, way)
+            self.assertIn(f"{option}: found '{way}', which is also {role}", line)
+        for name in ("symbolic" + end, "hard" + end, "here", "folder/up"):
+            os.remove(name)
+
+    def test_outputs_that_are_inputs(self):
+        codes = ("hash", "encode", "m.safetensors", "query.npy")
+        self.run_ok(*codes, "-o", "codes.npy", "-q")
+        self.refuse("query.npy", ".npy", *codes, role="BASE")
+        os.link("m.safetensors", "m.npy")
+        self.refuse("m.safetensors", ".npy", *codes, role="MODEL")
+        search = ("hash", "search", "m.safetensors", "--base", "codes.npy", "--query", "query.npy", "-k", 3)
+        self.refuse("codes.npy", ".npy", *search, role="--base")
+        self.refuse("query.npy", ".npy", *search, "-o", "f.npy", option="--distances", role="--query")
+        measure = ("hash", "eval", "m.safetensors", "--base", "base.bvecs", "--query", "query.npy")
+        self.refuse("query.npy", ".npy", *measure, option="--save-truth", role="--query")
+        self.refuse("base.bvecs", ".npy", *measure, option="--save-truth", role="--base")
+        export = ("hash", "export", "m.safetensors")
+        self.refuse("m.safetensors", "", *export, option="--faiss", role="MODEL")
+        self.refuse("codes.npy", "", *export, "--codes", "codes.npy", option="--faiss-binary", role="--codes")
+        self.refuse("base.bvecs", "", "hash", "train", "base.bvecs", "--bits", 4, role="BASE")
+        os.link("base.bvecs", "part-0.bvecs")
+        os.link("query.npy", "part-1.bvecs")
+        self.refuse("query.npy", "", "hash", "train", "part-%r.bvecs", "--bits", 4, role="BASE")
+        os.link("query.npy", "d.h5")
+        self.run_bad("hash", "train", "d.h5:train", "-o", "./d.h5", names=["-o", "./d.h5", "BASE"])
+
+    def test_one_output_twice(self):
+        search = ("hash", "search", "m.safetensors", "--base", "base.bvecs", "--query", "query.npy", "-k", 3)
+        os.symlink(".", "here")
+        for there in (False, True):
+            for way in ("f.npy", "./f.npy", "here/f.npy", os.path.abspath("f.npy")):
+                self.run_bad(*search, "-o", "f.npy", "--distances", way, names=["--distances", way, "also -o"])
+            with open("f.npy", "w", encoding="ascii") as file:
+                file.write("something")
+
+    def test_other_files_are_others(self):
+        """Neither is a device one file, nor are two of a name in two folders."""
+        os.mkdir("folder")
+        self.run_ok("hash", "encode", "m.safetensors", "query.npy", "-o", "folder/query.npy", "-q")
+        self.run_ok("hash", "search", "m.safetensors", "--base", "base.bvecs", "--query", "query.npy", "-k", 3, "-q",
+                    "-o", "f.npy", "--distances", "folder/f.npy")
+        os.symlink("/dev/null", "null.npy")
+        self.run_ok("hash", "search", "m.safetensors", "--base", "base.bvecs", "--query", "query.npy", "-k", 3, "-q",
+                    "-o", "null.npy", "--distances", "null.npy")
+
+
 class Export(Hash):
     def test_faiss_reads_what_is_written(self):
         model = Model(5, bits=16)
