@@ -86,15 +86,24 @@ static lac_status create_beside(lac_context *context, const char *path, const ch
   return cannot_write(context, path, EEXIST);
 }
 
+/* A pipe is waited for until somebody reads it, or an interrupt comes. */
+static lac_status open_special(lac_context *context, const char *path, const char *target, int *descriptor) {
+  do {
+    *descriptor = open(target, O_WRONLY | O_CLOEXEC);
+  } while (*descriptor < 0 && errno == EINTR && !lac_context_interrupted(context));
+  if (*descriptor >= 0) {
+    return LAC_OK;
+  }
+  return errno == EINTR ? lac_fail(context, LAC_E_INTERRUPTED, "%s: interrupted while waiting for its reader", path)
+                        : cannot_write(context, path, errno);
+}
+
 static lac_status open_target(lac_context *context, lac_output *output) {
   struct stat about;
   bool exists = stat(output->target, &about) == 0;
   int descriptor = -1;
   if (exists && !S_ISREG(about.st_mode)) { /* /dev/stdout, a pipe: nothing to rename over */
-    descriptor = open(output->target, O_WRONLY | O_CLOEXEC);
-    if (descriptor < 0) {
-      return cannot_write(context, output->path, errno);
-    }
+    LAC_TRY(open_special(context, output->path, output->target, &descriptor));
   } else {
     LAC_TRY(create_beside(context, output->path, output->target, &output->temporary, &descriptor));
     if (exists) {

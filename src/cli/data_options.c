@@ -1,5 +1,6 @@
 #include "cli/data_options.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <sched.h>
@@ -28,6 +29,17 @@ int64_t lac_online_cores(void) {
 
 int64_t lac_threads_of(int64_t option) {
   return option > 0 ? option : lac_online_cores();
+}
+
+FILE *lac_open_regular(const char *path) {
+  struct stat about;
+  int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  FILE *file =
+      descriptor >= 0 && fstat(descriptor, &about) == 0 && S_ISREG(about.st_mode) ? fdopen(descriptor, "rb") : NULL;
+  if (!file && descriptor >= 0) {
+    close(descriptor);
+  }
+  return file;
 }
 
 lac_status lac_require_output(lac_session *session, const char *command, const char *path) {

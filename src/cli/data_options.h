@@ -2,6 +2,8 @@
 #ifndef LACONIC_CLI_DATA_OPTIONS_H
 #define LACONIC_CLI_DATA_OPTIONS_H
 
+#include <stdio.h>
+
 #include "cli/session.h"
 
 /* The names that lac_dataset_formats gives, for help texts: a test compares the two. */
@@ -61,6 +63,9 @@ LAC_MUST_USE lac_status lac_require_data(lac_session *session, const char *comma
 /* Opens a file and cuts it to its first `limit` rows, 0 for all. Errors: those of lac_dataset_open. */
 LAC_MUST_USE lac_status lac_open_rows(lac_session *session, const char *path, const char *format, int64_t limit,
                                       lac_dataset **dataset);
+
+/* A regular file for reading; NULL for anything else: opening a pipe that nobody writes would wait for ever. */
+FILE *lac_open_regular(const char *path);
 
 /* That -o was given. Errors: USAGE. */
 LAC_MUST_USE lac_status lac_require_output(lac_session *session, const char *command, const char *path);

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/data_options.h"
+
 /* Field by field as FAISS writes them, little-endian without padding. Index: mark, d (i32), ntotal (i64), two unused
  * (i64), is_trained (u8), metric (i32), from metric 2 on its argument (f32). Binary index: mark, d, code_size (i32),
  * ntotal (i64), is_trained (u8), metric (i32). A pre-transform goes on with the number of transforms (i32), each of
@@ -51,7 +53,7 @@ static const char *name_of(const char *fourcc, const index_mark *marks, int coun
 
 bool lac_faiss_recognise(const char *path) {
   char fourcc[4];
-  FILE *file = fopen(path, "rb");
+  FILE *file = lac_open_regular(path);
   bool known = file && fread(fourcc, 1, 4, file) == 4 &&
                (name_of(fourcc, float_marks, FLOAT_MARKS) || name_of(fourcc, binary_marks, BINARY_MARKS));
   if (file) {
@@ -140,7 +142,7 @@ static void describe_chain(byte_reader *reader, lac_faiss_about *about) {
 
 lac_status lac_faiss_describe(lac_session *session, const char *path, lac_faiss_about *about) {
   *about = (lac_faiss_about){0};
-  byte_reader reader = {fopen(path, "rb"), true};
+  byte_reader reader = {lac_open_regular(path), true};
   if (!reader.file) {
     return lac_fail(session->context, LAC_E_INPUT, "%s: cannot be opened any more", path);
   }

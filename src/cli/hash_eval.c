@@ -148,6 +148,19 @@ static lac_status allocate_truth(evaluation *work) {
   return LAC_OK;
 }
 
+static lac_status check_truth(const evaluation *work) {
+  int64_t rows = lac_dataset_rows(work->base), count = lac_dataset_rows(work->query) * work->depth;
+  for (int64_t i = 0; i < count; i++) {
+    if (work->truth[i] < 0 || work->truth[i] >= rows) {
+      return lac_fail(work->session->context, LAC_E_INPUT,
+                      "%s: row %" PRId64 ", column %" PRId64 ": found %d, expected a row of %s, 0 to %" PRId64,
+                      work->options->truth, i / work->depth, i % work->depth, work->truth[i], work->options->base,
+                      rows - 1);
+    }
+  }
+  return LAC_OK;
+}
+
 static lac_status read_truth(evaluation *work) {
   lac_context *context = work->session->context;
   lac_dataset *file;
@@ -164,6 +177,9 @@ static lac_status read_truth(evaluation *work) {
   }
   if (!status) {
     status = lac_dataset_read_i32(context, file, 0, rows, work->truth);
+  }
+  if (!status) {
+    status = check_truth(work);
   }
   lac_dataset_destroy(&file);
   return status;

@@ -138,7 +138,14 @@ static lac_status resolve_workers(training *run) {
     run->world.backend = "local";
     run->world.workers = run->world.workers ? run->world.workers : default_workers(run);
   }
-  return lac_world_size_of(run->session->context, &run->world, &run->workers);
+  CLI_TRY(lac_world_size_of(run->session->context, &run->world, &run->workers));
+  /* Here rather than among the workers, each of which would tell all others. */
+  if (run->base.whole && run->session->ranks == 1 && run->workers > lac_dataset_rows(run->base.whole)) {
+    return lac_fail(run->session->context, LAC_E_USAGE,
+                    "--workers: found %d, expected at most the %" PRId64 " points of %s", run->workers,
+                    lac_dataset_rows(run->base.whole), run->base_path);
+  }
+  return LAC_OK;
 }
 
 static void warn_of_unused_file(const training *run) {

@@ -134,7 +134,7 @@ static lac_status info_dataset(lac_session *session, const info_options *options
 static bool is_safetensors(const char *path) {
   unsigned char start[9];
   struct stat about;
-  FILE *file = fopen(path, "rb");
+  FILE *file = lac_open_regular(path);
   if (!file) {
     return false;
   }

@@ -26,20 +26,31 @@ static const char *const npy_codes[] = {
     [LAC_F64] = "<f8", [LAC_I64] = "<i8", [LAC_I8] = "|i1",  [LAC_I16] = "<i2",
 };
 
-static lac_status find_kind(lac_context *context, const char *path, lac_type type, array_kind *kind) {
-  const char *dot = strrchr(path, '.');
+static bool holds(array_kind kind, lac_type type) {
+  return kind == ARRAY_NPY || kinds[kind].type == type;
+}
+
+static lac_status fail_extension(lac_context *context, const char *path, const char *found, lac_type type) {
+  char expected[64] = "";
+  size_t used = 0;
   for (int i = ARRAY_NPY; i <= ARRAY_IVECS; i++) {
-    if (dot && strcasecmp(dot, kinds[i].suffix) == 0) {
+    if (holds((array_kind)i, type)) {
+      used += (size_t)snprintf(expected + used, sizeof expected - used, "%s%s", used ? " or " : "", kinds[i].suffix);
+    }
+  }
+  return lac_fail(context, LAC_E_USAGE, "%s: found extension '%s', expected %s for values of type %s", path, found,
+                  expected, lac_type_name(type));
+}
+
+static lac_status find_kind(lac_context *context, const char *path, lac_type type, array_kind *kind) {
+  const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+  for (int i = ARRAY_NPY; i <= ARRAY_IVECS; i++) {
+    if (dot && strcasecmp(dot, kinds[i].suffix) == 0 && holds((array_kind)i, type)) {
       *kind = (array_kind)i;
-      if (i != ARRAY_NPY && kinds[i].type != type) {
-        return lac_fail(context, LAC_E_USAGE, "%s: an array of type %s asked for, %s holds %s", path,
-                        lac_type_name(type), kinds[i].suffix, lac_type_name(kinds[i].type));
-      }
       return LAC_OK;
     }
   }
-  return lac_fail(context, LAC_E_USAGE, "%s: found extension '%s', expected .npy, .fvecs, .bvecs or .ivecs", path,
-                  dot ? dot : "");
+  return fail_extension(context, path, dot ? dot : "", type);
 }
 
 static lac_status go_on(lac_context *context, const char *path) {
@@ -98,8 +109,8 @@ struct lac_array_writer {
 
 lac_status lac_array_check(lac_context *context, const char *path, lac_type type) {
   array_kind kind = ARRAY_NPY;
-  LAC_TRY(find_kind(context, path, type, &kind));
-  return lac_output_check(context, path);
+  LAC_TRY(lac_output_check(context, path));
+  return find_kind(context, path, type, &kind);
 }
 
 static lac_status check_sizes(lac_context *context, const char *path, const lac_array_writer *writer) {

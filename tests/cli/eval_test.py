@@ -148,7 +148,13 @@ class Eval(Hash):
         write_vecs("t.ivecs", [[0]] * 14, "i")
         self.run_bad(*evaluate, "--truth", "t.ivecs", names=["t.ivecs", "14", "15"])
         write_vecs("t.ivecs", [[0]] * 14 + [[120]], "i")
-        self.run_bad(*evaluate, "-k", "1", "--truth", "t.ivecs", "-q", "--json", names=["120"])
+        for more in ((), ("-q",), ("--json",)):
+            self.run_bad(*evaluate, "-k", "1", "--truth", "t.ivecs", *more,
+                         names=["t.ivecs: row 14, column 0: found 120", "base.bvecs", "0 to 119"])
+        write_vecs("t.ivecs", [[3, 5], [2, -1]] + [[0, 1]] * 13, "i")
+        self.run_bad(*evaluate, "-k", "1", "--truth", "t.ivecs", names=["t.ivecs: row 1, column 1: found -1"])
+        write_vecs("t.ivecs", [[0, 50]] + [[1, 2]] * 14, "i")
+        self.run_bad(*evaluate, "-k", "1", "--truth", "t.ivecs", "--base-rows", 50, names=["t.ivecs: row 0, column 1"])
         write_npy("t.npy", [[0.5]] * 15, "f")
         self.run_bad(*evaluate, "--truth", "t.npy", names=["t.npy"])
         write_npy("query.npy", [[1.0] * 5], "f")

@@ -1,14 +1,16 @@
 """laconic hash encode, search and export on a small model, against the definitions worked out here."""
 
 import os
+import signal
 import struct
+import subprocess
 import unittest
 
 import faiss
 import numpy
 
 from models import BITS, COLUMNS, Hash, Model, distances
-from support import read_ivecs, read_npy, write_npy, write_safetensors, write_vecs
+from support import LACONIC, read_ivecs, read_npy, write_npy, write_safetensors, write_vecs
 
 
 class Encode(Hash):
@@ -30,7 +32,11 @@ class Encode(Hash):
         encode = ("hash", "encode", "m.safetensors", "base.bvecs")
         self.run_bad(*encode, names=["-o"])
         self.run_bad(*encode[:3], "-o", "codes.npy", names=["operand", "usage"])
-        self.run_bad(*encode, "-o", "codes.txt", names=["codes.txt", ".npy"])
+        for name in ("codes.txt", "codes.fvecs", "codes.ivecs", "codes", "codes.npy.gz", "./codes.d/../codes"):
+            os.makedirs("codes.d", exist_ok=True)
+            self.run_bad(*encode, "-o", name, names=[f"{name}: found extension", ".npy or .bvecs"])
+        self.run_bad(*encode, "-o", "", names=["empty name"])
+        self.run_bad(*encode, "-o", "codes.d", names=["codes.d", "folder"])
         self.run_bad(*encode, "-o", "none/codes.npy", names=["none"])
         self.run_bad(*encode, "-o", "codes.npy", "--threads", "2000", names=["--threads", "2000", "1024"])
         self.run_bad("hash", "encode", "base.bvecs", "base.bvecs", "-o", "codes.npy", names=["base.bvecs"])
@@ -113,6 +119,53 @@ class Search(Hash):
         codes[7][1] |= 0x80  # beyond bit 9
         write_npy("codes.npy", codes, "B")
         self.run_bad(*search, "--base", "codes.npy", "-k", 5, names=["codes.npy", "row 7"])
+
+
+class Pipes(Hash):
+    """A pipe that nobody is at the other end of."""
+
+    def test_inputs(self):
+        """They are refused, not waited for."""
+        os.mkfifo("pipe")
+        Model(5, bits=16).write("w.safetensors")
+        self.run_ok("hash", "encode", "m.safetensors", "base.bvecs", "-o", "c.npy", "-q")
+        search = ("hash", "search", "m.safetensors", "-o", "f.npy", "-k", 3)
+        measure = ("hash", "eval", "m.safetensors")
+        for command in (("info", "pipe"), ("info", "--format", "npy", "pipe"),
+                        ("hash", "encode", "pipe", "base.bvecs", "-o", "o.npy"),
+                        ("hash", "encode", "m.safetensors", "pipe", "-o", "o.npy"),
+                        (*search, "--base", "pipe", "--query", "query.npy"),
+                        (*search, "--base", "c.npy", "--query", "pipe"),
+                        (*measure, "--base", "pipe", "--query", "query.npy"),
+                        (*measure, "--base", "base.bvecs", "--query", "query.npy", "--truth", "pipe"),
+                        ("hash", "export", "w.safetensors", "--codes", "pipe", "--faiss-binary", "o.faiss"),
+                        ("hash", "train", "pipe", "-o", "o.safetensors")):
+            self.run_bad(*command, names=["pipe"], timeout=20)
+
+    def test_output(self):
+        """It is waited for, until the program is told to stop."""
+        os.mkfifo("pipe.npy")
+        before = self.files()
+        run = subprocess.Popen([LACONIC, "hash", "encode", "m.safetensors", "base.bvecs", "-o", "pipe.npy"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
+        self.addCleanup(run.kill)
+        with self.assertRaises(subprocess.TimeoutExpired):
+            run.wait(timeout=1)
+        run.send_signal(signal.SIGTERM)
+        output, errors = run.communicate(timeout=20)
+        self.assertEqual((run.returncode, output), (130, ""))
+        self.assertRegex(errors, r"\Alaconic: pipe\.npy: interrupted[^\n]*\n\Z")
+        self.assertEqual(self.files(), before)
+
+    def test_reader(self):
+        self.run_ok("hash", "encode", "m.safetensors", "base.bvecs", "-o", "codes.npy", "-q")
+        os.mkfifo("pipe.npy")
+        with open("read", "wb") as file:
+            reader = subprocess.Popen(["cat", "pipe.npy"], stdout=file)
+        self.run_ok("hash", "encode", "m.safetensors", "base.bvecs", "-o", "pipe.npy", "-q")
+        self.assertEqual(reader.wait(timeout=20), 0)
+        with open("read", "rb") as got, open("codes.npy", "rb") as expected:
+            self.assertEqual(got.read(), expected.read())
 
 
 class Apart(Hash):

@@ -70,10 +70,19 @@ static void names_are_checked_beforehand(void **state) {
   lac_context *context = *state;
   assert_ok(context, lac_array_check(context, "c.npy", LAC_F32));
   assert_ok(context, lac_array_check(context, "c.ivecs", LAC_I32));
-  assert_failure(context, lac_array_check(context, "c.ivecs", LAC_U8), LAC_E_USAGE, "c.ivecs");
+  assert_failure(context, lac_array_check(context, "c.ivecs", LAC_U8), LAC_E_USAGE,
+                 "'.ivecs', expected .npy or .bvecs for");
+  assert_failure(context, lac_array_check(context, "c.bvecs", LAC_F32), LAC_E_USAGE,
+                 "'.bvecs', expected .npy or .fvecs for");
+  assert_failure(context, lac_array_check(context, "c.fvecs", LAC_I32), LAC_E_USAGE,
+                 "'.fvecs', expected .npy or .ivecs for");
+  assert_failure(context, lac_array_check(context, "c.fvecs", LAC_F64), LAC_E_USAGE, "'.fvecs', expected .npy for");
   assert_failure(context, lac_array_check(context, "c.txt", LAC_U8), LAC_E_USAGE, "'.txt'");
+  assert_failure(context, lac_array_check(context, "c.npy.d", LAC_U8), LAC_E_USAGE, "'.d'");
   assert_failure(context, lac_array_check(context, "none/c.npy", LAC_U8), LAC_E_OUTPUT, "none/c.npy");
-  assert_failure(context, lac_array_check(context, "/", LAC_U8), LAC_E_USAGE, "/");
+  assert_failure(context, lac_array_check(context, "/", LAC_U8), LAC_E_OUTPUT, "/: is a folder");
+  assert_failure(context, lac_array_check(context, "", LAC_U8), LAC_E_OUTPUT, "empty name");
+  assert_failure(context, lac_array_check(context, "../c", LAC_U8), LAC_E_USAGE, "extension ''");
   assert_int_not_equal(access("c.npy", F_OK), 0);
 }
 
