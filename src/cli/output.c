@@ -12,7 +12,7 @@
 
 #include "cli/progress.h"
 
-enum { JSON_DIGITS = 12 };
+enum { JSON_DIGITS = 12, STDOUT_BYTES = 1 << 16 };
 
 double lac_clock_seconds(void) {
   struct timespec now;
@@ -42,6 +42,10 @@ lac_status lac_session_open(lac_session *session) {
   }
   pthread_mutex_init(&session->lock, NULL);
   session->terminal = isatty(STDERR_FILENO) == 1;
+  if (isatty(STDOUT_FILENO) != 1) {
+    /* Help and the manual page go out in one piece, at the end, where the reason of a failure is known. */
+    setvbuf(stdout, NULL, _IOFBF, STDOUT_BYTES);
+  }
   lac_session_set_modes(session, false, false, false);
   return LAC_OK;
 }
@@ -87,10 +91,27 @@ static void keep_error(lac_session *session, bool failed) {
   }
 }
 
+/* Names and texts from files are part of what is printed: no control character but the line's end comes through. */
+static void keep_printable(char *text) {
+  for (; *text; text++) {
+    unsigned char c = (unsigned char)*text;
+    if ((c < ' ' || c == 0x7F) && (c != '\n' || text[1])) {
+      *text = '?';
+    }
+  }
+}
+
 static void print_text(lac_session *session, const char *format, va_list arguments) {
+  char *text;
   lac_progress_clear(session);
   errno = 0;
-  keep_error(session, vfprintf(stdout, format, arguments) < 0);
+  if (vasprintf(&text, format, arguments) < 0) {
+    keep_error(session, true);
+    return;
+  }
+  keep_printable(text);
+  keep_error(session, fputs(text, stdout) < 0);
+  free(text);
 }
 
 void lac_print(lac_session *session, const char *format, ...) {

@@ -101,6 +101,18 @@ class Models(ProgramTest):
         self.assertIn("a hash model", text)
         self.assertIn("encoder.weight, F32, 2 x 3", text)
 
+    def test_texts_from_files_cannot_write_to_the_terminal(self):
+        hostile = "\x1b[31mred\x07\r\nlaconic: all is well\x7f\t\b"
+        write_safetensors("a.safetensors", {"note" + hostile: hostile}, {"name" + hostile: ([1], [1.0])})
+        os.rename("a.safetensors", "a\n\x1b[2J.safetensors")
+        plain = self.run_ok("info", "a\n\x1b[2J.safetensors")
+        self.assertRegex(plain, r"\A[^\x00-\x09\x0b-\x1f\x7f]*\Z")
+        self.assertEqual([line.split(" ")[0][:4] for line in plain.splitlines()],
+                         ["file", "form", "tens", "note", ""])  # a value of several lines is indented
+        self.assertIn("name?[31mred???laconic: all is well???, F32", plain)
+        about = self.run_json("info", "a\n\x1b[2J.safetensors")[0]
+        self.assertEqual(about["metadata"], {"note" + hostile: hostile})  # JSON escapes them
+
     def test_foreign_safetensors(self):
         write_safetensors("other.safetensors", {}, {"x": ([4], [1.0, 2, 3, 4])})
         line, = self.run_json("info", "other.safetensors")

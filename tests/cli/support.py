@@ -65,12 +65,13 @@ class ProgramTest(unittest.TestCase):
         return self.run_bad(*arguments, status=1, preexec_fn=limit, restore_signals=False, **more)
 
     def run_full(self, *arguments, **more):
-        """Runs it with a full disk behind stdout: exit status 1 and one line that says so."""
+        """Runs it with a full disk behind stdout: exit status 1 and one line that says so. Returns the line."""
         with open("/dev/full", "w") as full:
             done = subprocess.run([LACONIC, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=full,
                                   stderr=subprocess.PIPE, encoding="utf-8", timeout=60, **more)
         self.assertEqual(done.returncode, 1, arguments)
         self.assertRegex(done.stderr, r"\Alaconic: standard output: [^\n]+\n\Z", arguments)
+        return done.stderr
 
     def run_ranks(self, ranks, *arguments, timeout=120, keep=False):
         """Runs it as ranks of an MPI job; stderr without what mpiexec adds unless `keep`."""

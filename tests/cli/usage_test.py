@@ -101,16 +101,20 @@ class BadUsage(ProgramTest):
 
 
 class Output(ProgramTest):
+    PAGES = (("man",), ("help",), ("hash", "train", "--help"), ("completion", "bash"), ("--version",))
+
     def test_full_disk_on_stdout(self):
-        self.run_full("man")
+        for page in self.PAGES:
+            self.assertIn("No space left on device", self.run_full(*page))
 
     def test_reader_that_left(self):
-        reading, writing = os.pipe()
-        os.close(reading)
-        done = subprocess.run([LACONIC, "man"], stdout=writing, stderr=subprocess.PIPE, encoding="utf-8")
-        os.close(writing)
-        self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stderr, r"\Alaconic: standard output: [^\n]+\n\Z")
+        for page in self.PAGES:
+            reading, writing = os.pipe()
+            os.close(reading)
+            done = subprocess.run([LACONIC, *page], stdout=writing, stderr=subprocess.PIPE, encoding="utf-8")
+            os.close(writing)
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, r"\Alaconic: standard output: [^\n]+: Broken pipe\n\Z", page)
 
 
 @unittest.skipUnless(MPIEXEC, "built without MPI")
