@@ -59,9 +59,11 @@ lac_status lac_check_finite(lac_context *context, const lac_dataset *dataset, in
   int64_t columns = lac_dataset_columns(dataset);
   for (int64_t i = 0; i < count * columns; i++) {
     if (!isfinite(x[i])) {
-      return lac_fail(
-          context, LAC_E_INPUT, "%s: row %" PRId64 ", column %" PRId64 ": found %g, expected a finite number",
-          lac_dataset_path(dataset), lac_dataset_first_row(dataset) + first + i / columns, i % columns, (double)x[i]);
+      bool converted = isinf(x[i]) && lac_dataset_type(dataset) == LAC_F64; /* from a finite number, maybe */
+      return lac_fail(context, LAC_E_INPUT,
+                      "%s: row %" PRId64 ", column %" PRId64 ": found %g%s, expected a finite number%s",
+                      lac_dataset_path(dataset), lac_dataset_first_row(dataset) + first + i / columns, i % columns,
+                      (double)x[i], converted ? " in float32" : "", converted ? ", at most 3.4e38" : "");
     }
   }
   return LAC_OK;

@@ -1,4 +1,5 @@
 /* Training a hash model: from shards of data to a model in units of the data. */
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -120,6 +121,19 @@ lac_status lac_hash_options_check(lac_context *context, const lac_hash_options *
 
 /* ---- units ---- */
 
+/* Numbers that are much larger than what they differ by: float32 has too few digits for both, and so has the model. */
+static void warn_of_offset(const lac_run *run) {
+  const lac_statistics *statistics = &run->statistics;
+  double largest = fmax(fabs(statistics->low), fabs(statistics->high));
+  double spread = sqrt(statistics->variance / (double)run->common.columns);
+  if (run->team->first == 0 && largest * FLT_EPSILON > 0.01 * spread) {
+    lac_context_log(run->context, LAC_LOG_WARNING,
+                    "%s: values up to %.3g with a standard deviation of %.3g, too little for float32; subtract the "
+                    "columns' means first",
+                    lac_dataset_path(run->data[0]), largest, spread);
+  }
+}
+
 static lac_status set_units(lac_run *run) {
   const lac_statistics *statistics = &run->statistics;
   if (statistics->constant == run->common.columns) {
@@ -137,11 +151,12 @@ static lac_status set_units(lac_run *run) {
     run->shift[c] = (float)(-scale * statistics->mean[c]);
   }
   run->common.variance = statistics->variance * scale * scale;
-  if (!(isfinite(scale) && run->common.variance > 0)) {
-    return lac_fail(run->context, LAC_E_NUMERICAL,
+  if (!(isfinite(run->scale) && run->common.variance > 0)) {
+    return lac_fail(run->context, LAC_E_INPUT,
                     "%s: values range from %g to %g with variance %g, too wide or narrow to scale",
                     lac_dataset_path(run->data[0]), statistics->low, statistics->high, statistics->variance);
   }
+  warn_of_offset(run);
   return LAC_OK;
 }
 

@@ -97,6 +97,29 @@ class BadInput(Train):
         write_vecs("one.bvecs", self.rows[:1], "B")
         self.bad(base="one.bvecs", names=["2", "1"])
 
+    def test_numbers_at_the_ends_of_float32(self):
+        """What float32 can hold is learnt from, whatever its size; what it cannot is refused, or warned of."""
+        rows = [[v - 128.0 for v in row] for row in self.rows]
+        error = []
+        for scale in (1, 1e-35, 1e30, 2e36):
+            write_npy("scaled.npy", [[scale * v for v in row] for row in rows])
+            report = self.run_json("hash", "train", "scaled.npy", "--bits", "8", "--workers", "2", "-o", "s.safetensors")
+            error.append(report[-1]["e_ba"])
+        self.assertLess(max(error) - min(error), 0.02)
+        write_npy("bad.npy", [[1e-44 * v for v in row] for row in rows])
+        for method in ("ba", "itq", "pca", "lsh"):
+            self.bad("--method", method, base="bad.npy", names=["bad.npy: values range from", "narrow to scale"])
+        write_npy("bad.npy", [[1e37 * v for v in row] for row in rows], code="d")
+        self.bad(base="bad.npy", names=["bad.npy: row ", "in float32, expected a finite number, at most 3.4e38"])
+        for offset, warned in ((0, False), (1e3, False), (1e5, False), (1e8, True), (-1e9, True)):
+            write_npy("far.npy", [[offset + v for v in row] for row in rows])
+            done = self.run_program("hash", "train", "far.npy", "--bits", "8", "--workers", "2", "-o", "f.safetensors")
+            self.assertEqual(done.returncode, 0)
+            lines = [line for line in done.stderr.splitlines() if "standard deviation" in line]
+            self.assertEqual(len(lines), warned, offset)
+            if warned:
+                self.assertRegex(lines[0], r"\Alaconic: warning: far\.npy: values up to 1e\+0\d with [^\n]* subtract")
+
     def test_more_bits_than_columns(self):
         for more in ((), ("--method", "itq"), ("--method", "pca"), ("--init", "pca")):
             self.bad("--bits", str(TRAIN_COLUMNS + 1), *more, names=["bits", "13", "12"])
