@@ -3,6 +3,7 @@
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/data_options.h"
 #include "cli/option_text.h"
 
 /* Prints the n-th word of every command that begins with the words of `prefix`, each once. */
@@ -58,14 +59,23 @@ static void print_command_options(FILE *out, const lac_command *command) {
   fputs("' ;;\n", out);
 }
 
+/* What an option may be set to, ending with NULL; NULL when that is no list. */
+static const char *const *values_of(const lac_option *option) {
+  if (option->type == LAC_OPTION_NAME) {
+    return option->names;
+  }
+  return option->unit && strcmp(option->unit, LAC_FORMAT_UNIT) == 0 ? lac_dataset_formats() : NULL;
+}
+
 static void print_option_values(FILE *out, const lac_command *command) {
   const lac_option_group *group;
   for (int i = 0; (group = lac_command_group(command, i)); i++) {
     for (const lac_option *option = lac_group_options(group); option->key; option++) {
-      if (option->type == LAC_OPTION_NAME) {
+      const char *const *values = values_of(option);
+      if (values) {
         fprintf(out, "    '%s --%s') words='", command->name, option->key);
-        for (int n = 0; option->names[n]; n++) {
-          fprintf(out, " %s", option->names[n]);
+        for (int n = 0; values[n]; n++) {
+          fprintf(out, " %s", values[n]);
         }
         fputs("' ;;\n", out);
       }
@@ -94,7 +104,12 @@ static void print_bash(FILE *out) {
       "# Completion of laconic's commands, options and their values in bash: source this file.\n"
       "_laconic() {\n"
       "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} path='' words='' word\n"
-      "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
+      "  local before=(\"${COMP_WORDS[@]:1:COMP_CWORD-1}\")\n"
+      "  case $current in -*) ;; *) if [ \"${before[0]-}\" = help ]; then before=(\"${before[@]:1}\"); fi ;; esac\n"
+      "  # --option=value comes as three words\n"
+      "  if [ \"$previous\" = = ]; then previous=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
+      "  if [ \"$current\" = = ]; then current=''; fi\n"
+      "  for word in ${before[@]+\"${before[@]}\"}; do\n"
       "    case $word in -*) break ;; esac\n"
       "    case \"$path${path:+ }$word\" in\n      ",
       out);
@@ -120,6 +135,7 @@ static void print_bash(FILE *out) {
   }
   fputs("    esac ;;\n    *) case \"$path\" in\n", out);
   print_first_words(out);
+  fprintf(out, "    '%s') words='%s' ;;\n", lac_command_completion.name, lac_command_completion.operands);
   fputs(
       "    esac ;;\n"
       "    esac\n"

@@ -9,10 +9,13 @@
 /* The names that lac_dataset_formats gives, for help texts: a test compares the two. */
 #define LAC_FORMATS_TEXT "idx, cifar10, cifar100, fvecs, bvecs, ivecs, npy, hdf5, fbin, u8bin or csv"
 
-#define LAC_FORMAT_OPTION(struct_type, member, name, files)                                            \
-  {                                                                                                    \
-    .key = (name), .type = LAC_OPTION_TEXT, .offset = offsetof(struct_type, member), .unit = "FORMAT", \
-    .help = "read " files " as this format instead of recognising it: " LAC_FORMATS_TEXT               \
+/* By which completion knows an option whose value is a format. */
+#define LAC_FORMAT_UNIT "FORMAT"
+
+#define LAC_FORMAT_OPTION(struct_type, member, name, files)                                                   \
+  {                                                                                                           \
+    .key = (name), .type = LAC_OPTION_TEXT, .offset = offsetof(struct_type, member), .unit = LAC_FORMAT_UNIT, \
+    .help = "read " files " as this format instead of recognising it: " LAC_FORMATS_TEXT                      \
   }
 
 #define LAC_THREADS_OPTION(struct_type, member)                                                                \

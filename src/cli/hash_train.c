@@ -497,11 +497,10 @@ const lac_command lac_command_hash_train = {
         "on threads of this machine, on the ranks of mpiexec and with --serial.\n\n"
         "BASE is one file, which is split into contiguous shares, or a name with %r in it that stands for the worker's "
         "number, from 0: then each worker opens only its own file.\n\n"
-        "An interrupt (control-C, SIGTERM or SIGHUP) saves the best model so far. With --json, a line per iteration "
-        "and a last one: "
-        "event, "
-        "method, bits, workers, iterations, e_ba (error over variance), seconds, messages and bytes of the submodels, "
-        "control_bytes.",
+        "An interrupt (control-C, SIGTERM or SIGHUP) saves the best model so far.\n\n"
+        "With --json, a line per event: start (with --dry-run: plan), the resolved options and the sizes; iteration, "
+        "one after each; and done: method, bits, workers, iterations, e_ba (error over variance), seconds, messages "
+        "and bytes of the submodels, control_bytes. Or interrupted: saved, whether there is a model.",
     .example =
         "laconic hash train base.bvecs -o model.safetensors --bits 64\n"
         "laconic hash train base.bvecs -o itq.safetensors --method itq --bits 32\n"

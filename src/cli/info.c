@@ -317,7 +317,7 @@ const lac_command lac_command_info = {
     .description =
         "Says what a file is: its format, the rows, columns and type of its values, their range and "
         "fingerprint; of a model its tensors and where it came from; of a FAISS index its kind and sizes.\n\n"
-        "FILE.h5:NAME is the dataset NAME of an HDF5 file. The fingerprint is equal for equal arrays, "
+        "FILE.h5:NAME is the dataset NAME of an HDF5 file. The fingerprint is equal for equal arrays of one type, "
         "whatever format they are stored in. With --json, one line: file, format, rows, columns, type and "
         "more; null stands for what a file does not have.",
     .example = "laconic info train-images-idx3-ubyte.gz\nlaconic info --json model.safetensors",

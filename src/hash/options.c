@@ -59,8 +59,8 @@ static const lac_option table[] = {
      .high = 1e12,
      .fallback = "0",
      .unit = "points",
-     .help = "most points, over all workers, that principal components and ITQ work on; 0 chooses: 10 per column for a "
-             "start, 100,000 for a method"},
+     .help = "most points, over all workers, that principal components and ITQ work on; 0 chooses: 10 per column but "
+             "at least 10,000 for a start, 100,000 for a method"},
     {.key = "validation",
      .type = LAC_OPTION_INT,
      .offset = offsetof(lac_hash_options, validation),

@@ -73,6 +73,31 @@ class Help(ProgramTest):
             self.assertEqual(sorted(complete("laconic", *command.split(), "--")), sorted("--" + key for key in keys))
             if " " in command:
                 self.assertIn(command.split()[1], complete("laconic", command.split()[0], ""))
+                self.assertIn(command.split()[1], complete("laconic", "help", command.split()[0], ""))
+        self.assertEqual(sorted(complete("laconic", "help", "")), first)
+        self.assertEqual(complete("laconic", "help", "completion", ""), ["bash"])
+        self.assertEqual(complete("laconic", "completion", "b"), ["bash"])
+        self.assertEqual(complete("laconic", "hash", "train", "x.npy", ""), [])  # a file
+
+        def values(key, text):
+            """The values of an option that has a list of them, by its help."""
+            about = re.search(rf"--{key} [A-Z]+\s+(.*?)(?=\n +(?:-\w, )?--|\n\n)", text, re.S).group(1)
+            about = " ".join(about.split())
+            listed = re.search(r"recognising it: ([\w, ]+)\Z", about) or re.search(r"\(([\w, ]+ or [\w]+)[;)]", about)
+            return re.split(", | or ", listed.group(1)) if listed else None
+
+        asked = 0
+        for command in commands():
+            text = self.run_ok("help", *command.split())
+            for _, key, placeholder in help_options(text):
+                expected = values(key, text) if placeholder in ("NAME", "FORMAT") else None
+                if expected:
+                    asked += 1
+                    option = ("laconic", *command.split(), "operand", "--" + key)
+                    self.assertEqual(sorted(complete(*option, "")), sorted(expected))
+                    self.assertEqual(sorted(complete(*option, "=")), sorted(expected))  # as bash splits --key=
+                    self.assertIn(expected[0], complete(*option, "=", expected[0][:2]))
+        self.assertGreater(asked, 10)
 
 
 class BadUsage(ProgramTest):
