@@ -54,6 +54,11 @@ LAC_API LAC_MUST_USE lac_status lac_world_size_of(lac_context *context, const la
 LAC_API LAC_MUST_USE lac_status lac_world_run(lac_context *context, const lac_world_options *options, lac_world_fn body,
                                               void *argument);
 
+/* Whether the last run ended here without word from some other rank, and it was this one that noticed. As the silent
+ * rank may be the one that speaks for all, a program should then say on this rank, too, why it ends. False on local.
+ * Local. */
+LAC_API bool lac_world_alone(void);
+
 /* Ends MPI if this process started it. Call once, last; does nothing otherwise. Collective on mpi. */
 LAC_API void lac_world_finish(void);
 

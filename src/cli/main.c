@@ -173,6 +173,7 @@ int main(int argc, char **argv) {
     status = lac_print_finish(&session);
   }
   if (status) {
+    session.silent = session.silent && !lac_world_alone();
     const char *message = lac_context_message(session.context);
     lac_say(&session, "%s", *message ? message : lac_status_text(status));
   }

@@ -111,6 +111,7 @@ LAC_MUST_USE lac_status lac_local_run(lac_context *context, const lac_world_opti
 LAC_MUST_USE lac_status lac_mpi_run(lac_context *context, const lac_world_options *options, lac_world_fn body,
                                     void *argument);
 LAC_MUST_USE lac_status lac_mpi_size(lac_context *context, int *size);
+bool lac_mpi_alone(void);
 void lac_mpi_finish(void);
 #endif
 

@@ -16,8 +16,13 @@
 
 /* MPI_COMM_SELF bears this name when MPI was started here and is to be ended here … */
 #define LAC_MPI_OURS "laconic"
-/* … and this one when ranks have been lost sight of, so that a collective MPI_Finalize would hang. */
+/* … and one of these when ranks have been lost sight of, so that a collective MPI_Finalize would hang: the second on a
+ * rank that noticed by itself, not from another. */
 #define LAC_MPI_LOST "laconic: lost"
+#define LAC_MPI_ALONE "laconic: alone"
+
+/* Seconds by which a rank that only heard of a failure leaves after the one that met it. */
+static const double LAC_WITNESS_LEAD = 5;
 
 /* A send that MPI has not finished with; owns its copy of the data. */
 typedef struct lac_mpi_send {
@@ -187,18 +192,26 @@ static bool is_named(const char *name) {
   return MPI_Comm_get_name(MPI_COMM_SELF, found, &length) == MPI_SUCCESS && strcmp(found, name) == 0;
 }
 
-static void lose(void) {
+static void lose(bool noticed) {
   if (is_named(LAC_MPI_OURS)) {
-    MPI_Comm_set_name(MPI_COMM_SELF, LAC_MPI_LOST);
+    MPI_Comm_set_name(MPI_COMM_SELF, noticed ? LAC_MPI_ALONE : LAC_MPI_LOST);
   }
 }
 
-void lac_mpi_finish(void) {
+static bool is_running(void) {
   int started, ended;
   MPI_Initialized(&started);
   MPI_Finalized(&ended);
+  return started && !ended;
+}
+
+bool lac_mpi_alone(void) {
+  return is_running() && is_named(LAC_MPI_ALONE);
+}
+
+void lac_mpi_finish(void) {
   /* Ranks that have lost sight of each other leave without MPI_Finalize: the launcher then ends the job. */
-  if (started && !ended && is_named(LAC_MPI_OURS)) {
+  if (is_running() && is_named(LAC_MPI_OURS)) {
     MPI_Finalize();
   }
 }
@@ -216,11 +229,11 @@ static lac_status join(lac_context *context, const lac_world_options *options, M
       return check(context, MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN), "joining the ranks");
     }
     if (lac_context_interrupted(context)) {
-      lose();
+      lose(false);
       return lac_fail(context, LAC_E_INTERRUPTED, "interrupted");
     }
     if (lac_seconds() - start > timeout) {
-      lose();
+      lose(true);
       return lac_fail(context, LAC_E_TIMEOUT, "waited %.2f s for all other ranks to start their work",
                       lac_seconds() - start);
     }
@@ -339,7 +352,10 @@ static lac_status run_body(lac_context *context, lac_world *world, lac_world_fn 
     status = drain_rest(world);
   }
   if (status) {
-    lose();
+    lose(!own.echo);
+    if (own.echo && world->rank > 0) {
+      nap(LAC_WITNESS_LEAD); /* the launcher ends all when the first leaves, and that should be one that speaks */
+    }
     /* How the bodies failed, as far as it is known here, says more than how the closing did. */
     const lac_outcome *known = own.echo && world->failed >= 0 ? &world->failure : &own;
     return known->status ? lac_fail(context, (lac_status)known->status, "%s", known->line)
@@ -369,7 +385,7 @@ lac_status lac_mpi_run(lac_context *context, const lac_world_options *options, l
   LAC_TRY(lac_context_child(context, &child));
   status = lac_world_open(child, options, &mpi_backend, &link, rank, size, &world);
   if (status) {
-    lose();
+    lose(false);
     status = lac_fail(context, status, "%s", lac_context_message(child));
     lac_context_destroy(&child);
     return status;

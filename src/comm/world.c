@@ -67,6 +67,14 @@ lac_status lac_world_run(lac_context *context, const lac_world_options *options,
   return lac_local_run(context, options, body, argument);
 }
 
+bool lac_world_alone(void) {
+#ifdef LACONIC_HAVE_MPI
+  return lac_mpi_alone();
+#else
+  return false;
+#endif
+}
+
 void lac_world_finish(void) {
 #ifdef LACONIC_HAVE_MPI
   lac_mpi_finish();

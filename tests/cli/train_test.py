@@ -303,6 +303,21 @@ class Interrupts(Train):
         self.assertEqual(read_safetensors("m.safetensors")[0]["laconic.method"], "ba")
 
     @unittest.skipUnless(MPIEXEC, "built without MPI")
+    def test_a_rank_that_falls_silent_is_named(self):
+        """Whichever it is, also the one that speaks for all; a machine that freezes does not even close its connections."""
+        for silent in (0, 2):
+            run = self.start("--timeout", "1", "--workers", "3", ranks=3)
+            with open(f"/proc/{run.pid}/task/{run.pid}/children", encoding="ascii") as file:
+                ranks = file.read().split()
+            os.kill(int(ranks[silent]), signal.SIGSTOP)
+            _, errors = run.communicate(timeout=60)
+            self.assertNotEqual(run.returncode, 0)
+            said = re.findall("(?m)^laconic: worker .*$", errors)
+            self.assertTrue(said, errors)
+            for line in said:
+                self.assertRegex(line, rf" waited \S+ s for .*worker {silent}\b")
+
+    @unittest.skipUnless(MPIEXEC, "built without MPI")
     def test_ranks_are_interrupted_together(self):
         """Whichever rank is told to stop."""
         for rank in range(2):
