@@ -20,8 +20,9 @@ static const lac_option table[] = {
      .type = LAC_OPTION_NAME,
      .offset = offsetof(lac_net_options, convolution),
      .names = lac_net_convolution_names,
-     .fallback = "direct",
-     .help = "algorithm of oneDNN's convolutions; auto may take one that is faster and rounds more"},
+     .fallback = "auto",
+     .help =
+         "algorithm of oneDNN's convolutions; auto takes Winograd's where it is faster, which rounds a little more"},
     LAC_OPTIONS_END,
 };
 

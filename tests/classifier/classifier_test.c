@@ -397,7 +397,7 @@ static void options_are_the_callers(void **state) {
   assert_ok(*state, lac_options_default(*state, lac_net_option_table(), &options));
   assert_int_equal(options.backend, LAC_BACKEND_AUTO);
   assert_int_equal(options.precision, LAC_PRECISION_F32);
-  assert_int_equal(options.convolution, LAC_CONVOLUTION_DIRECT);
+  assert_int_equal(options.convolution, LAC_CONVOLUTION_AUTO);
   assert_ok(*state, lac_options_set(*state, lac_net_option_table(), &options, "backend", "reference"));
   assert_ok(*state, lac_classifier_load(*state, "a.safetensors", 2, &options, &loaded));
   assert_string_equal(lac_net_backend_name(lac_classifier_net(loaded)), "reference");
