@@ -12,6 +12,7 @@
 
 #include "cli/progress.h"
 
+enum { SAY_BYTES = 8192 }; /* of a line on stderr */
 enum { JSON_DIGITS = 12, STDOUT_BYTES = 1 << 16 };
 
 double lac_clock_seconds(void) {
@@ -69,15 +70,20 @@ void lac_say(lac_session *session, const char *format, ...) {
   if (session->silent) {
     return;
   }
+  static const char prefix[] = "laconic: ";
+  char line[SAY_BYTES];
+  size_t room = sizeof line - sizeof prefix; /* what is left beside the prefix and the line's end */
   va_list arguments;
+  memcpy(line, prefix, sizeof prefix);
   va_start(arguments, format);
+  vsnprintf(line + sizeof prefix - 1, room, format, arguments);
+  va_end(arguments);
+  size_t length = strlen(line);
+  line[length++] = '\n';
   pthread_mutex_lock(&session->lock);
   lac_progress_erase(session);
-  fputs("laconic: ", stderr);
-  vfprintf(stderr, format, arguments);
-  fputc('\n', stderr);
+  fwrite(line, 1, length, stderr); /* in one piece, so that the lines of several ranks do not mix */
   pthread_mutex_unlock(&session->lock);
-  va_end(arguments);
 }
 
 /* What an interrupt kept from being written stays in the buffer and is no failure. */

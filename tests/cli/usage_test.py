@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 import subprocess
 import unittest
 
@@ -17,6 +18,16 @@ def commands():
 def help_options(text):
     """(letter, key, placeholder) of every option in a help text."""
     return re.findall(r"^  (?:-(\w), |    )--([a-z-]+)(?: ([A-Z]+))?(?:  |$)", text, re.M)
+
+
+class Lines(ProgramTest):
+    def test_a_line_is_written_in_one_piece(self):
+        """So that the lines of several ranks do not mix: each write is a datagram here."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        with ours, theirs:
+            subprocess.run([LACONIC, "hash", "trian"], stderr=theirs.fileno(), check=False)
+            ours.settimeout(10)
+            self.assertRegex(ours.recv(65536).decode(), r"\Alaconic: unknown command 'hash trian'[^\n]*\n\Z")
 
 
 class Help(ProgramTest):
