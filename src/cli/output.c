@@ -198,3 +198,8 @@ const char *lac_bytes_text(double bytes, char text[32]) {
   snprintf(text, 32, unit && bytes < 99.95 ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
   return text;
 }
+
+const char *lac_percent_text(double fraction, char text[32]) {
+  snprintf(text, 32, isfinite(fraction) ? "%.2f %%" : "-", 100 * fraction);
+  return text;
+}

@@ -42,4 +42,7 @@ LAC_MUST_USE lac_status lac_print_finish(lac_session *session);
 /* "1.5 GB", decimal units. */
 const char *lac_bytes_text(double bytes, char text[32]);
 
+/* "0.82 %" of a fraction, "-" of what is no number: there is nothing to measure it on. */
+const char *lac_percent_text(double fraction, char text[32]);
+
 #endif

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "cli/data_options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/train_worker.h"
@@ -138,11 +139,33 @@ static lac_status open_checkpoint(lac_train_run *run, int64_t parameters) {
   return read_totals(run);
 }
 
+/* That the model is to be neither of the two files of PICTURES+LABELS, wherever its + is. */
+static lac_status check_set_apart(const lac_train_run *run, const char *name, const char *set) {
+  char pictures[PATH_MAX];
+  for (const char *plus = set ? strchr(set, '+') : NULL; plus; plus = strchr(plus + 1, '+')) {
+    snprintf(pictures, sizeof pictures, "%.*s", (int)(plus - set), set);
+    const lac_file_use files[] = {{"-o", run->options->output, true}, {name, pictures, false}, {name, plus + 1, false}};
+    CLI_TRY(lac_check_apart(run->session, files, 3));
+  }
+  return LAC_OK;
+}
+
+static lac_status check_apart(const lac_train_run *run) {
+  const char *model = run->options->model;
+  const lac_file_use files[] = {{"-o", run->options->output, true}, {"--model", model, false}};
+  if (strpbrk(model, "./")) { /* a file that describes layers */
+    CLI_TRY(lac_check_apart(run->session, files, 2));
+  }
+  CLI_TRY(check_set_apart(run, "--data", run->options->data));
+  return check_set_apart(run, "--test", run->options->test);
+}
+
 /* Everything that can be found wrong before the work. */
 static lac_status prepare(lac_train_run *run, int64_t *parameters) {
   CLI_TRY(check_options(run));
   if (!run->session->silent) {
     CLI_TRY(lac_output_check(run->session->context, run->options->output));
+    CLI_TRY(check_apart(run));
   }
   if (run->options->resume) {
     run->folder_path = strdup(run->options->resume);
@@ -211,11 +234,11 @@ static lac_status print_end(const lac_train_run *run) {
   if (run->session->silent) {
     return LAC_OK;
   }
-  char bytes[32];
-  lac_print_note(run->session,
-                 "%s: %s, %s, %d workers, epoch %.4g, test error %.2f %%, %.3g s, %" PRId64 " messages, %s\n",
+  char bytes[32], error[32];
+  lac_print_note(run->session, "%s: %s, %s, %d workers, epoch %.4g, test error %s, %.3g s, %" PRId64 " messages, %s\n",
                  run->options->output, run->options->model, lac_train_method(run), run->workers, now->best_epoch,
-                 100 * now->best_test, now->seconds, now->messages, lac_bytes_text((double)now->bytes, bytes));
+                 lac_percent_text(now->best_test, error), now->seconds, now->messages,
+                 lac_bytes_text((double)now->bytes, bytes));
   lac_print_json(run->session, json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:o, s:o, s:I, s:I, s:I}", "event", "done",
                                          "method", lac_train_method(run), "model", run->options->model, "workers",
                                          run->workers, "test_error", lac_json_real(now->best_test), "held_out_error",
@@ -295,7 +318,7 @@ const lac_command lac_command_train = {
         "A run has a folder with its options, a JSON line of metrics per epoch, a checkpoint, and the best and the "
         "last "
         "model. The best is chosen by pictures that are held out of the training set, never by the test set. An "
-        "interrupt (control-C or SIGTERM; a second one does not wait) and --time-limit write a checkpoint, and "
+        "interrupt (control-C, SIGTERM or SIGHUP; a second one does not wait) and --time-limit write a checkpoint, and "
         "--resume "
         "goes on from the last one exactly; with another number of workers the replicas start again at their mean.\n\n"
         "With --json, a line per epoch: event, epoch, passes, train_loss, test_error, held_out_error, seconds, "

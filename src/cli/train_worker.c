@@ -306,11 +306,11 @@ static lac_status record_epoch(worker *w, const epoch_report *report, double ima
   lac_status status = line ? lac_train_folder_add(w->context, &run->folder, line)
                            : lac_fail(w->context, LAC_E_MEMORY, "cannot build a line of metrics");
   lac_print_json(run->session, line);
-  char bytes[32];
+  char bytes[32], held_out[32], test[32];
   lac_progress_clear(run->session);
-  lac_print_note(run->session, "epoch %.4g: loss %.4f, held-out error %.2f %%, test error %.2f %%, %.3g s, %s sent\n",
-                 report->progress.epochs, report->train_loss, 100 * report->held_out.error, 100 * report->test.error,
-                 now->seconds, lac_bytes_text((double)now->bytes, bytes));
+  lac_print_note(run->session, "epoch %.4g: loss %.4f, held-out error %s, test error %s, %.3g s, %s sent\n",
+                 report->progress.epochs, report->train_loss, lac_percent_text(report->held_out.error, held_out),
+                 lac_percent_text(report->test.error, test), now->seconds, lac_bytes_text((double)now->bytes, bytes));
   return status;
 }
 

@@ -125,6 +125,12 @@ class Report(Network):
                               "-o", "m.safetensors", "--epochs", 1)
         self.assertIsNone(lines[0]["test_error"])
         self.assertIsNotNone(lines[0]["held_out_error"])
+        for more, pattern in (((), r"held-out error \d+\.\d\d %, test error -,"),
+                              (("--held-out", 0), r"held-out error -, test error -,")):
+            text = self.run_ok("train", "--model", "net.layers", "--data", "train.idx+train-labels.idx", "--batch", BATCH,
+                               "-o", "m.safetensors", "--epochs", 1, "--overwrite", *more)
+            self.assertRegex(text.splitlines()[0], pattern)
+            self.assertIn("test error -,", text.splitlines()[1])
 
     def test_text_for_people(self):
         text = self.run_ok("train", *self.data, "-o", "m.safetensors", "--epochs", 2)
@@ -306,6 +312,10 @@ class Bad(Network):
 
     def test_outputs(self):
         self.run_bad("train", *self.data, "-o", "gone/m.safetensors", names=["gone"])
+        os.symlink("test-labels.idx", "link")
+        for path, name in (("train.idx", "--data"), ("./train-labels.idx", "--data"), ("test.idx", "--test"),
+                           ("link", "--test"), (os.path.abspath("net.layers"), "--model")):
+            self.run_bad("train", *self.data, "-o", path, names=[f"-o: found '{path}'", f"also {name}"])
         self.bad("--run", "gone/here", names=["gone"])
         self.bad("--run", "net.layers", names=["net.layers"])
         self.train("m", "--epochs", 1)
