@@ -88,7 +88,7 @@ void lac_say(lac_session *session, const char *format, ...) {
 
 /* What an interrupt kept from being written stays in the buffer and is no failure. */
 static void keep_error(lac_session *session, bool failed) {
-  if (failed && errno == EINTR && lac_context_interrupted(session->context)) {
+  if (failed && errno == EINTR && (session->stop || lac_context_interrupted(session->context))) {
     clearerr(stdout);
     return;
   }

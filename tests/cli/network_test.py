@@ -1,6 +1,7 @@
 """laconic train and compare: what they print and keep, that every way of running gives one model, that a run can be cut
 anywhere and taken up again, and what is said of bad input."""
 
+import fcntl
 import json
 import os
 import random
@@ -60,8 +61,11 @@ class Network(ProgramTest):
         return read_safetensors(path)[1]
 
     def start(self, *arguments):
-        return subprocess.Popen([LACONIC, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, encoding="utf-8")
+        """A run that is at most a few epochs ahead of who reads its lines: then its pipe is full."""
+        process = subprocess.Popen([LACONIC, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, encoding="utf-8")
+        fcntl.fcntl(process.stdout.fileno(), fcntl.F_SETPIPE_SZ, 4096)
+        return process
 
 
 class Report(Network):
