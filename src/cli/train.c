@@ -162,7 +162,6 @@ static lac_status check_apart(const lac_train_run *run) {
 
 /* Everything that can be found wrong before the work. */
 static lac_status prepare(lac_train_run *run, int64_t *parameters) {
-  CLI_TRY(check_options(run));
   if (!run->session->silent) {
     CLI_TRY(lac_output_check(run->session->context, run->options->output));
     CLI_TRY(check_apart(run));
@@ -273,17 +272,17 @@ static lac_status run_train(lac_session *session, const void *argument, char *co
   (void)count;
   lac_train_run run = {.session = session, .options = argument, .begin = lac_clock_seconds()};
   int64_t parameters = 0;
-  lac_status status = prepare(&run, &parameters);
-  if (!status && run.options->dry_run) {
-    status = dry_run(&run, parameters);
-  } else if (!status) {
+  CLI_TRY(check_options(&run));
+  run.prepared = prepare(&run, &parameters);
+  lac_status status = run.prepared;
+  if (!status || session->ranks > 1) { /* ranks only meet among the workers: until then each keeps its failure */
     run.now = run.before;
     status = lac_world_run(session->context, &run.world, lac_train_worker, &run);
     lac_progress_clear(session);
     if (status == LAC_E_INTERRUPTED || (!status && run.stopped)) {
       status = report_stop(&run, status);
     } else if (!status) {
-      status = print_end(&run);
+      status = run.options->dry_run ? dry_run(&run, parameters) : print_end(&run);
     }
   }
   close_training(&run);

@@ -18,10 +18,7 @@ const lac_option lac_train_option_table[] = {
      .high = 1000,
      .fallback = "1",
      .help = "multiplies the channels and units of a built-in network"},
-    LAC_TEXT_OPTION(
-        lac_train_options, data, "data", "SET",
-        "labelled pictures: mnist:DIR, fashion-mnist:DIR, cifar10:DIR, or PICTURES+LABELS, two files of any "
-        "format that laconic info knows"),
+    LAC_DATA_OPTION(lac_train_options, data),
     LAC_TEXT_OPTION(lac_train_options, test, "test", "SET",
                     "pictures to measure the error on; a named set brings its own"),
     {.key = "output",

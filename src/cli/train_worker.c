@@ -288,7 +288,7 @@ static lac_status save_in_folder(worker *w, const char *name, const epoch_report
   return save_model(w, file, report);
 }
 
-/* Worker 0's: metrics, models. `last` writes the output as well. */
+/* Worker 0's: metrics, models. */
 static lac_status record_epoch(worker *w, const epoch_report *report, double images_per_second) {
   lac_train_run *run = w->run;
   lac_train_totals *now = &run->now;
@@ -416,10 +416,23 @@ static lac_status train_worker(worker *w) {
   return why > 1 && w->run->stopped ? LAC_E_INTERRUPTED : LAC_OK;
 }
 
+/* Each process has prepared on its own; a failure of one is everyone's. */
+static lac_status meet(const worker *w) {
+  lac_status status = w->run->prepared;
+  if (status) {
+    status = lac_fail(w->context, status, "%s", lac_context_message(w->run->session->context));
+  }
+  return lac_world_agree(w->world, status);
+}
+
 lac_status lac_train_worker(lac_world *world, void *argument) {
   lac_train_run *run = argument;
   worker w = {.run = run, .context = lac_world_context(world), .world = world, .rank = lac_world_rank(world)};
   w.checkpointed = lac_clock_seconds();
+  CLI_TRY(meet(&w));
+  if (run->options->dry_run) {
+    return LAC_OK;
+  }
   lac_status status = lac_world_agree(world, open_worker(&w));
   if (!status) {
     status = open_replica(&w);

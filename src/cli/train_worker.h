@@ -25,7 +25,8 @@ typedef struct lac_train_run {
   char *folder_path, checkpoint_path[4096];
   lac_train_set set;
   lac_world_options world;
-  int64_t lines; /* of metrics that the checkpoint goes with */
+  lac_status prepared; /* how this process's part before the workers ended; its message is the session's */
+  int64_t lines;       /* of metrics that the checkpoint goes with */
   /* worker 0's */
   lac_train_folder folder;
   lac_checkpoint_file *checkpoint; /* to go on from; NULL in a new run */

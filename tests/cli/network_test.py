@@ -325,6 +325,14 @@ class Bad(Network):
         self.train("m", "--epochs", 1)
         self.bad("--epochs", 2, names=["m.run", "--resume", "--overwrite"])
 
+    @unittest.skipUnless(MPIEXEC, "a tree without MPI has nothing of it to test")
+    def test_a_failure_of_one_rank_is_everyones(self):
+        """Only the first looks at the outputs; the others must not wait for it."""
+        for more in (["-o", "gone/m.safetensors"], ["-o", "gone/m.safetensors", "--dry-run"],
+                     ["-o", "m.safetensors", "--batch", 500]):
+            done = self.run_ranks(2, "train", *self.data, *more, timeout=60)
+            self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (2, "", 1), done.stderr)
+
     def test_full_disk(self):
         self.train("m", "--epochs", 1)
         kept = self.files()
