@@ -1,9 +1,17 @@
 /* A world: workers that run the same function and exchange messages (single program, multiple data).
  *
- * Back ends, chosen by name: "local" (threads of this process; the default) and "mpi" (one worker per rank). Messages
- * between a pair of workers under one tag arrive in the order sent. Collectives are built on messages in one fixed
- * order, so that both back ends give the same bits. Every wait has a deadline and its error names whom it waited for.
- */
+ * Back ends, chosen by name: "local" (threads of this process; the default), "mpi" (one worker per rank) and "sim" (a
+ * simulated cluster in this process). Messages between a pair of workers under one tag arrive in the order sent.
+ * Collectives are built on messages in one fixed order, so that all back ends give the same bits. Every wait has a
+ * deadline and its error names whom it waited for.
+ *
+ * Under "sim" every worker has a virtual clock, which begins at 0. It advances by lac_world_spend, to the arrival of a
+ * message that is waited for, to a deadline, and by 1 microsecond for a poll that finds nothing; all else takes no
+ * time. The workers run one at a time, always the one with the earliest clock (the lowest rank of equals), so that the
+ * same program on the same cluster gives the same run to the bit, receives from any worker and deadlines included. When
+ * all wait in vain, time jumps to the earliest deadline. A body must not wait for another in any other way (a lock, a
+ * barrier of threads), and real time does not count: a body that computes for ever is not stopped by the others'
+ * deadlines. */
 #ifndef LACONIC_WORLD_H
 #define LACONIC_WORLD_H
 
@@ -19,12 +27,26 @@ extern "C" {
 
 typedef struct lac_world lac_world;
 
+/* What "sim" simulates. All 0 is an ideal network of equal workers. A message of b bytes that is sent at time t begins
+ * to leave at t or, if that is later, when what its sender sent before it has left; it has left b / bandwidth after
+ * that and arrives `latency` later. So do the library's own questions and notices of failure, but a message of a worker
+ * to itself arrives at once. */
+typedef struct lac_cluster {
+  int64_t seed;     /* of the jitter */
+  double latency;   /* seconds */
+  double bandwidth; /* of each worker's link, bytes a second; 0: without limit */
+  double jitter;    /* each lac_world_spend is multiplied by a lognormal number of mean 1 and this standard deviation,
+                       keyed by the seed, the worker and how many there were before */
+  const double *speeds; /* (workers), relative: at 0.5 a lac_world_spend takes twice its time; NULL: all 1 */
+} lac_cluster;
+
 typedef struct lac_world_options {
-  const char *backend; /* "local", "mpi", or NULL: mpi when this process was started by an MPI launcher, else local */
-  int64_t workers;     /* local: how many threads; mpi: 0 or the number of ranks, anything else is an error */
+  const char *backend; /* "local", "mpi", "sim", or NULL: mpi when an MPI launcher started this process, else local */
+  int64_t workers;     /* local, sim: how many threads; mpi: 0 or the number of ranks, anything else is an error */
   int64_t timeout_ms;  /* longest silence that a wait accepts; 0: 600,000 */
   int64_t delay_seed;  /* tests: when not 0, every delivery is delayed by a keyed random time … */
-  int64_t delay_limit_us; /* … of up to this many microseconds */
+  int64_t delay_limit_us;     /* … of up to this many microseconds */
+  const lac_cluster *cluster; /* sim only, borrowed during the run; NULL: all 0 */
 } lac_world_options;
 
 /* What a message is for: the product's claim is about submodels (or model vectors), the rest is control. */
@@ -47,16 +69,16 @@ LAC_API bool lac_world_launched(void);
  * Local. */
 LAC_API LAC_MUST_USE lac_status lac_world_size_of(lac_context *context, const lac_world_options *options, int *size);
 
-/* Runs `body` once per worker and returns when all have ended: local starts the threads; mpi runs the body on this
- * rank. Each worker has a child context. When a body fails, the others' waits end with PEER and name the worker; the
- * status returned is the first failing worker's own, and so is the message left in `context`. Collective on mpi.
- * Errors: USAGE, UNSUPPORTED, MEMORY, and whatever the body returns. */
+/* Runs `body` once per worker and returns when all have ended: local and sim start the threads; mpi runs the body on
+ * this rank. Each worker has a child context. When a body fails, the others' waits end with PEER and name the worker;
+ * the status returned is the first failing worker's own, and so is the message left in `context`. Collective on mpi.
+ * Errors: USAGE (also for a cluster that cannot be), UNSUPPORTED, MEMORY, and whatever the body returns. */
 LAC_API LAC_MUST_USE lac_status lac_world_run(lac_context *context, const lac_world_options *options, lac_world_fn body,
                                               void *argument);
 
 /* Whether the last run ended here without word from some other rank, and it was this one that noticed. As the silent
- * rank may be the one that speaks for all, a program should then say on this rank, too, why it ends. False on local.
- * Local. */
+ * rank may be the one that speaks for all, a program should then say on this rank, too, why it ends. False
+ * but on mpi. Local. */
 LAC_API bool lac_world_alone(void);
 
 /* Ends MPI if this process started it. Call once, last; does nothing otherwise. Collective on mpi. */
@@ -69,10 +91,20 @@ LAC_API const char *lac_world_backend(const lac_world *world);
 LAC_API lac_context *lac_world_context(lac_world *world); /* borrowed: this worker's own */
 LAC_API lac_counts lac_world_counts(const lac_world *world);
 
+/* Seconds on the clock by which waits are measured: virtual on sim, else monotonic from some moment of the machine's.
+ * Local. */
+LAC_API double lac_world_now(const lac_world *world);
+
+/* Says that this worker has computed for so long: on sim its clock advances by `seconds`, divided by its speed and
+ * jittered, while the workers that are behind it run. Values that are below 0, or not finite, or would set the clock
+ * beyond all numbers, count as 0. Does nothing on the other back ends, where computing takes its time by itself. Local.
+ */
+LAC_API void lac_world_spend(lac_world *world, double seconds);
+
 /* Callers' tags are 0 to LAC_TAG_LIMIT - 1. */
 enum { LAC_TAG_LIMIT = 16384 };
 
-/* Most workers of the local back end. */
+/* Most workers of the back ends local and sim. */
 enum { LAC_WORKERS_LIMIT = 4096 };
 
 /* Sends a copy of `bytes` bytes; never waits for the receiver. To itself is allowed. Errors: MEMORY, PEER when a worker
@@ -93,7 +125,7 @@ typedef struct lac_message {
  * worker has failed, INTERRUPTED, also when it was another worker that was interrupted, MEMORY, USAGE. Local. */
 LAC_API LAC_MUST_USE lac_status lac_world_receive(lac_world *world, int from, int tag, lac_message *message);
 
-/* The same without waiting: *found says whether there was one. Local. */
+/* The same without waiting: *found says whether there was one; when not, 1 microsecond passes on sim. Local. */
 LAC_API LAC_MUST_USE lac_status lac_world_poll(lac_world *world, int from, int tag, lac_message *message, bool *found);
 
 /* Collectives. Every worker calls them in the same order with the same sizes; status equal on all workers unless

@@ -11,6 +11,7 @@
 enum { LAC_LINE_BYTES = 1024 };
 
 #define LAC_TIMEOUT_DEFAULT 600.0 /* seconds */
+#define LAC_WAIT_SLICE 0.02       /* seconds: a signal handler cannot wake a sleeping worker, so it looks this often */
 
 /* A message on its way, or arrived and not yet taken. */
 typedef struct lac_packet {
@@ -23,6 +24,7 @@ typedef struct lac_packet {
 typedef struct lac_backend {
   const char *name;
   size_t packet_limit; /* most bytes in one packet: longer messages are sent in parts */
+  double slice;        /* longest sleep (seconds) after which the interrupt flag must be looked at */
 
   /* Sends a copy; never waits for the receiver. Packets between a pair arrive in the order sent, whatever their tags.
    * Errors: MEMORY, PEER. */
@@ -37,6 +39,14 @@ typedef struct lac_backend {
 
   /* Seconds on the clock by which this back end's waits are measured. */
   double (*now)(void *link);
+
+  /* The others are NULL where they have nothing to do. Around the body of a worker, by its thread: */
+  void (*enter)(void *link);
+  void (*leave)(void *link);
+
+  /* On a virtual clock: a computation took so long; a poll found nothing. */
+  void (*spend)(void *link, double seconds);
+  void (*miss)(void *link);
 } lac_backend;
 
 /* How the body of one worker ended. */
@@ -83,6 +93,11 @@ struct lac_world {
 
 enum { LAC_NOT_WAITING = -2, LAC_NO_ANSWER = -3, LAC_ENDED = -4 }; /* beside LAC_ANY_WORKER and ranks */
 
+/* A packet with a copy of the data; frees a list of them. Errors: MEMORY. */
+LAC_MUST_USE lac_status lac_packet_copy(lac_context *context, int from, int tag, const void *data, size_t bytes,
+                                        lac_packet **packet);
+void lac_packets_drop(lac_packet *first);
+
 /* Opens a worker's world over its end of a back end; close drops what was not received. Errors: MEMORY. */
 LAC_MUST_USE lac_status lac_world_open(lac_context *context, const lac_world_options *options,
                                        const lac_backend *backend, void *link, int rank, int size, lac_world *world);
@@ -107,6 +122,8 @@ LAC_MUST_USE lac_status lac_world_await(lac_world *world, int from, int tag, lac
 /* A back end's run: starts or joins the workers, runs the body, closes. */
 LAC_MUST_USE lac_status lac_local_run(lac_context *context, const lac_world_options *options, lac_world_fn body,
                                       void *argument);
+LAC_MUST_USE lac_status lac_sim_run(lac_context *context, const lac_world_options *options, lac_world_fn body,
+                                    void *argument);
 #ifdef LACONIC_HAVE_MPI
 LAC_MUST_USE lac_status lac_mpi_run(lac_context *context, const lac_world_options *options, lac_world_fn body,
                                     void *argument);

@@ -159,6 +159,7 @@ static double mpi_now(void *link) {
 
 static const lac_backend mpi_backend = {.name = "mpi",
                                         .packet_limit = (size_t)1 << 30,
+                                        .slice = LAC_WAIT_SLICE,
                                         .send = mpi_send,
                                         .fetch = mpi_fetch,
                                         .wait = mpi_wait,

@@ -20,7 +20,9 @@ typedef enum lac_tag {
   /* Means of replicas: in training, and of the answer. */
   LAC_TAG_EXCHANGE,
   LAC_TAG_ANSWER_MEAN,
-  LAC_TAG_STATE, /* of a replica, for a checkpoint */
+  LAC_TAG_HALT,    /* the advance of an exchange without rounds is to end */
+  LAC_TAG_STATE,   /* of a replica, for a checkpoint */
+  LAC_TAG_HISTORY, /* of a replica's mixings */
   /* The engine room's: never seen by a receive. */
   LAC_TAG_FAILURE,  /* a worker's body has failed */
   LAC_TAG_LONG,     /* a long message follows in parts */

@@ -7,9 +7,6 @@
 #include "base/random.h"
 #include "comm/backend.h"
 
-/* The interrupt flag is looked at this often (seconds): a signal handler cannot wake a sleeping worker. */
-static const double LAC_WAIT_SLICE = 0.02;
-
 /* ---- sending ---- */
 
 lac_status lac_world_packet(lac_world *world, int to, int tag, const void *data, size_t bytes) {
@@ -31,17 +28,8 @@ static lac_status send_long(lac_world *world, int to, int tag, const char *data,
 static lac_status deliver(lac_world *world, lac_packet *packet);
 
 static lac_status send_to_self(lac_world *world, int tag, const void *data, size_t bytes) {
-  lac_packet *packet = calloc(1, sizeof *packet);
-  void *copy = bytes ? malloc(bytes) : NULL;
-  if (!packet || (bytes && !copy)) {
-    free(packet);
-    free(copy);
-    return lac_fail(world->context, LAC_E_MEMORY, "cannot allocate a message of %zu bytes", bytes);
-  }
-  if (bytes) {
-    memcpy(copy, data, bytes);
-  }
-  packet->message = (lac_message){.from = world->rank, .tag = tag, .bytes = bytes, .data = copy};
+  lac_packet *packet;
+  LAC_TRY(lac_packet_copy(world->context, world->rank, tag, data, bytes, &packet));
   return deliver(world, packet);
 }
 
@@ -246,8 +234,16 @@ static bool take(lac_world *world, int from, int tag, lac_message *message) {
 }
 
 static const char *tag_name(int tag, char *buffer, size_t bytes) {
-  static const char *const names[] = {"a barrier",   "a sum",        "a minimum",  "a maximum", "a broadcast",
-                                      "a gathering", "an agreement", "a submodel", "a submodel"};
+  static const char *const names[LAC_TAG_FAILURE - LAC_TAG_LIMIT] = {
+      [LAC_TAG_BARRIER - LAC_TAG_LIMIT] = "a barrier",     [LAC_TAG_SUM - LAC_TAG_LIMIT] = "a sum",
+      [LAC_TAG_MIN - LAC_TAG_LIMIT] = "a minimum",         [LAC_TAG_MAX - LAC_TAG_LIMIT] = "a maximum",
+      [LAC_TAG_BROADCAST - LAC_TAG_LIMIT] = "a broadcast", [LAC_TAG_GATHER - LAC_TAG_LIMIT] = "a gathering",
+      [LAC_TAG_AGREE - LAC_TAG_LIMIT] = "an agreement",    [LAC_TAG_RING - LAC_TAG_LIMIT] = "a submodel",
+      [LAC_TAG_RING_ODD - LAC_TAG_LIMIT] = "a submodel",   [LAC_TAG_EXCHANGE - LAC_TAG_LIMIT] = "a model",
+      [LAC_TAG_ANSWER_MEAN - LAC_TAG_LIMIT] = "a mean",    [LAC_TAG_HALT - LAC_TAG_LIMIT] = "a halt",
+      [LAC_TAG_STATE - LAC_TAG_LIMIT] = "a replica",       [LAC_TAG_HISTORY - LAC_TAG_LIMIT] = "a history",
+  };
+  _Static_assert(LAC_TAG_FAILURE - LAC_TAG_HISTORY == 1, "a tag without a name");
   if (tag >= LAC_TAG_LIMIT && tag < LAC_TAG_FAILURE) {
     return names[tag - LAC_TAG_LIMIT];
   }
@@ -280,7 +276,7 @@ static lac_status ask(lac_world *world, int worker, double grace, int *answer) {
       *answer = world->answer;
       return LAC_OK;
     }
-    world->backend->wait(world->link, left < LAC_WAIT_SLICE ? left : LAC_WAIT_SLICE);
+    world->backend->wait(world->link, left < world->backend->slice ? left : world->backend->slice);
   }
 }
 
@@ -330,7 +326,7 @@ static lac_status late(lac_world *world, int from, int tag, int suspect, double 
 
 /* How long the wait may sleep before something must be looked at again. */
 static double nap(const lac_world *world, double now, double deadline) {
-  double until = deadline < now + LAC_WAIT_SLICE ? deadline : now + LAC_WAIT_SLICE;
+  double until = deadline < now + world->backend->slice ? deadline : now + world->backend->slice;
   for (const lac_packet *p = world->inbox; p; p = p->next) {
     if (p->due > now) {
       return (p->due < until ? p->due : until) - now;
@@ -397,6 +393,9 @@ lac_status lac_world_poll_tagged(lac_world *world, int from, int tag, lac_messag
   }
   LAC_TRY(lac_world_drain(world));
   *found = take(world, from, tag, message);
+  if (!*found && world->backend->miss) {
+    world->backend->miss(world->link);
+  }
   return *found || world->failed < 0 ? LAC_OK : peer_failed(world);
 }
 

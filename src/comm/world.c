@@ -13,8 +13,8 @@ bool lac_world_launched(void) {
 static lac_status check_options(lac_context *context, const lac_world_options *options, bool *mpi) {
   const char *name = options->backend;
   *mpi = false;
-  if (name && strcmp(name, "local") != 0 && strcmp(name, "mpi") != 0) {
-    return lac_fail(context, LAC_E_USAGE, "backend: found \"%s\", expected local or mpi", name);
+  if (name && strcmp(name, "local") != 0 && strcmp(name, "mpi") != 0 && strcmp(name, "sim") != 0) {
+    return lac_fail(context, LAC_E_USAGE, "backend: found \"%s\", expected local, mpi or sim", name);
   }
   if (options->workers < 0 || options->timeout_ms < 0 || options->delay_limit_us < 0) {
     return lac_fail(context, LAC_E_USAGE, "%s: found %lld, expected 0 or more",
@@ -64,7 +64,8 @@ lac_status lac_world_run(lac_context *context, const lac_world_options *options,
     return lac_mpi_run(context, options, body, argument);
   }
 #endif
-  return lac_local_run(context, options, body, argument);
+  bool sim = options->backend && strcmp(options->backend, "sim") == 0;
+  return (sim ? lac_sim_run : lac_local_run)(context, options, body, argument);
 }
 
 bool lac_world_alone(void) {
@@ -103,21 +104,36 @@ lac_status lac_world_open(lac_context *context, const lac_world_options *options
   return status;
 }
 
-static void drop(lac_packet *packet) {
-  if (packet) {
+lac_status lac_packet_copy(lac_context *context, int from, int tag, const void *data, size_t bytes,
+                           lac_packet **packet) {
+  lac_packet *made = calloc(1, sizeof *made);
+  void *copy = bytes ? malloc(bytes) : NULL;
+  if (!made || (bytes && !copy)) {
+    free(made);
+    free(copy);
+    return lac_fail(context, LAC_E_MEMORY, "cannot allocate a message of %zu bytes", bytes);
+  }
+  if (bytes) {
+    memcpy(copy, data, bytes);
+  }
+  made->message = (lac_message){.from = from, .tag = tag, .bytes = bytes, .data = copy};
+  *packet = made;
+  return LAC_OK;
+}
+
+void lac_packets_drop(lac_packet *first) {
+  while (first) {
+    lac_packet *packet = first;
+    first = packet->next;
     free(packet->message.data);
     free(packet);
   }
 }
 
 void lac_world_close(lac_world *world) {
-  while (world->inbox) {
-    lac_packet *packet = world->inbox;
-    world->inbox = packet->next;
-    drop(packet);
-  }
+  lac_packets_drop(world->inbox);
   for (int i = 0; i < world->size; i++) {
-    drop(world->senders[i].partial);
+    lac_packets_drop(world->senders[i].partial);
   }
   lac_free(world->senders);
   lac_free(world->sent);
@@ -137,6 +153,15 @@ lac_context *lac_world_context(lac_world *world) {
 }
 lac_counts lac_world_counts(const lac_world *world) {
   return world->counts;
+}
+double lac_world_now(const lac_world *world) {
+  return world->backend->now(world->link);
+}
+
+void lac_world_spend(lac_world *world, double seconds) {
+  if (world->backend->spend) {
+    world->backend->spend(world->link, seconds);
+  }
 }
 
 /* Tells every other worker why this one ends. A worker that cannot be told finds out by its own deadline. */

@@ -1,6 +1,6 @@
-/* What tests of workers share: the same program runs on threads and, under mpiexec, on MPI ranks. Nothing but messages
- * is shared between ranks, so every rank must see the same outcome. Workers report by their status, since cmocka's
- * assertions belong to the main thread. */
+/* What tests of workers share: the same program runs on threads, some also on a simulated cluster, and, under mpiexec,
+ * on MPI ranks. Nothing but messages is shared between ranks, so every rank must see the same outcome. Workers report
+ * by their status, since cmocka's assertions belong to the main thread. */
 #ifndef LACONIC_TESTS_WORKERS_H
 #define LACONIC_TESTS_WORKERS_H
 
@@ -42,6 +42,14 @@ static inline void pause_ms(int ms) {
   nanosleep(&pause, NULL);
 }
 
+/* Works for so long, on the clock of the back end. */
+static inline void work_ms(lac_world *world, int ms) {
+  lac_world_spend(world, 1e-3 * ms);
+  if (strcmp(lac_world_backend(world), "sim") != 0) {
+    pause_ms(ms);
+  }
+}
+
 static inline int count_ranks(void) {
   lac_context *context;
   lac_world_options options = {0};
@@ -54,19 +62,25 @@ static inline int count_ranks(void) {
   return size;
 }
 
-/* Runs the group once for the ranks of an MPI launcher, else for each of these numbers of threads, or for the one that
- * the command line names. */
-#define run_on_workers(argc, argv, tests, counts, failed)                                                  \
+/* Runs the group once for the ranks of an MPI launcher, else on `threads`, a back end of this process, for each of
+ * these numbers of workers, or for the one that the command line names. */
+#define run_on_threads(threads, argc, argv, tests, counts, failed)                                         \
   do {                                                                                                     \
     bool ranks = lac_world_launched();                                                                     \
-    backend = ranks ? "mpi" : "local";                                                                     \
+    backend = ranks ? "mpi" : (threads);                                                                   \
     for (size_t round = 0; round < (ranks || argc > 1 ? 1 : sizeof(counts) / sizeof *(counts)); round++) { \
       char name[32];                                                                                       \
       workers = ranks ? count_ranks() : argc > 1 ? atoi(argv[1]) : (counts)[round];                        \
       snprintf(name, sizeof name, "%s, %d workers", backend, workers);                                     \
       failed += workers > 0 ? cmocka_run_group_tests_name(name, tests, NULL, NULL) : 1;                    \
     }                                                                                                      \
-    lac_world_finish();                                                                                    \
+  } while (0)
+
+/* The same on "local", or on the back end that the command line names after the number of workers. */
+#define run_on_workers(argc, argv, tests, counts, failed)                                \
+  do {                                                                                   \
+    run_on_threads((argc) > 2 ? (argv)[2] : "local", argc, argv, tests, counts, failed); \
+    lac_world_finish();                                                                  \
   } while (0)
 
 #endif

@@ -561,7 +561,7 @@ static lac_status stuck_body(lac_world *world, void *argument) {
   diary_run *ring = NULL;
   mine.jitter_us = 0;
   if (lac_world_rank(world) == lac_world_size(world) - 1) {
-    pause_ms(2000);
+    work_ms(world, 2000);
   }
   lac_status status = run_engine(context, &mine, ring_team(world), &ring);
   status = status ? status : ring->status;
