@@ -2,13 +2,14 @@
 
 # Debian 12 packages, each named once. LACONIC_PACKAGES=0 leaves installation to you.
 BUILD_PACKAGES = gcc libc6-dev cmake ninja-build pkgconf libopenmpi-dev libopenblas-dev liblapacke-dev libhdf5-dev \
-                 zlib1g-dev librandom123-dev libjansson-dev libprotobuf-c-dev protobuf-c-compiler libdnnl-dev
+                 zlib1g-dev librandom123-dev libjansson-dev libprotobuf-c-dev protobuf-c-compiler libdnnl-dev \
+                 libarpack2-dev libsuitesparse-dev
 RUN_PACKAGES   = openmpi-bin gnuplot-nox
 PEER_PACKAGES  = python3 python3-numpy python3-faiss
 CHECK_PACKAGES = git libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev python3-h5py
 DEMO_PACKAGES  = dataset-fashion-mnist
 LONG_PACKAGES  = $(if $(shell command -v npm),,nodejs npm)
-BENCH_PACKAGES = python3-torch
+BENCH_PACKAGES = python3-torch python3-scipy
 
 # Results must not depend on what the environment says of threads, processors or launchers.
 unexport CI CMAKE_GENERATOR CMAKE_BUILD_TYPE CMAKE_PREFIX_PATH CPATH DESTDIR LD_LIBRARY_PATH LD_PRELOAD MAKEFLAGS

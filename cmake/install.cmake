@@ -13,14 +13,14 @@ install(DIRECTORY include/laconic TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
 install(FILES LICENSE TYPE DOC)
 
 # What a static library needs beside it; a shared one names its own.
-set(laconic_requires openblas lapacke hdf5 zlib jansson libprotobuf-c)
+set(laconic_requires openblas lapacke arpack hdf5 zlib jansson libprotobuf-c)
 if(LACONIC_MPI)
   list(APPEND laconic_requires ompi-c)
 endif()
 list(JOIN laconic_requires " " laconic_requires)
-set(laconic_libraries m)
+set(laconic_libraries cholmod m) # those without a pkg-config file of theirs
 if(LACONIC_ONEDNN)
-  list(APPEND laconic_libraries dnnl gomp) # no pkg-config file of theirs
+  list(APPEND laconic_libraries dnnl gomp)
 endif()
 list(TRANSFORM laconic_libraries PREPEND -l OUTPUT_VARIABLE laconic_library_flags)
 list(JOIN laconic_library_flags " " laconic_library_flags)

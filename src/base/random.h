@@ -20,6 +20,10 @@ typedef enum lac_purpose {
   LAC_RANDOM_BATCH,      /* a: replica, b: pass */
   LAC_RANDOM_AUGMENT,    /* a: replica, b: step */
   LAC_RANDOM_HELD_OUT,   /* pictures that are not trained on */
+  LAC_RANDOM_TOPOLOGY,   /* random graphs */
+  LAC_RANDOM_PROCESS,    /* a: path */
+  LAC_RANDOM_PEER,       /* who is asked, a: worker, b: update */
+  LAC_RANDOM_SIMULATION, /* jitter of a simulated cluster, a: worker or link */
 } lac_purpose;
 
 typedef struct lac_random {

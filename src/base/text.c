@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include <ctype.h>
 #include <locale.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -116,4 +117,46 @@ int lac_text_distance(const char *a, const char *b) {
     }
   }
   return table[rows][columns];
+}
+
+lac_span lac_span_trim(lac_span text) {
+  while (text.at < text.end && isspace((unsigned char)*text.at)) {
+    text.at++;
+  }
+  while (text.at < text.end && isspace((unsigned char)text.end[-1])) {
+    text.end--;
+  }
+  return text;
+}
+
+void lac_span_show(lac_span text, char shown[LAC_SPAN_SHOWN + 1]) {
+  size_t used = 0;
+  for (const char *at = text.at; at < text.end && used < LAC_SPAN_SHOWN; at++) {
+    shown[used++] = *at;
+    if (!isprint((unsigned char)*at)) {
+      shown[used - 1] = '?';
+    }
+  }
+  shown[used] = 0;
+}
+
+lac_lines lac_lines_of(const void *text, size_t bytes) {
+  lac_lines lines = {.at = text, .end = (const char *)text + bytes};
+  if (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
+    lines.at += 3;
+  }
+  return lines;
+}
+
+bool lac_lines_next(lac_lines *lines, lac_span *line) {
+  while (lines->at < lines->end) {
+    const char *newline = memchr(lines->at, '\n', (size_t)(lines->end - lines->at));
+    *line = lac_span_trim((lac_span){lines->at, newline ? newline : lines->end});
+    lines->at = newline ? newline + 1 : lines->end;
+    lines->line++;
+    if (line->at < line->end) {
+      return true;
+    }
+  }
+  return false;
 }

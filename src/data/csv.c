@@ -1,75 +1,40 @@
 /* CSV: a row a line, numbers separated by commas, parsed into float64 (which holds any float32 and int32 exactly).
  * Blank lines are passed over, and a first line in which no field is a number is taken for the names of the columns.
  * Lines may end in LF or CR LF. Fields are not quoted. Source: RFC 4180. */
-#include <ctype.h>
 #include <inttypes.h>
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "data/format.h"
 
-enum { CSV_FIELD = 512, CSV_SHOWN = 24, CSV_STEP = 1 << 12 };
+enum { CSV_FIELD = 512, CSV_STEP = 1 << 12 };
 
-/* A span of the text. */
-typedef struct span {
-  const char *at, *end;
-} span;
-
-/* Lines of the text that are not blank, one after the other. */
 typedef struct reader {
   const lac_storage *storage;
   locale_t locale; /* numbers have a point, whatever the user's language */
-  const char *at, *end;
-  int64_t line; /* of the text, from 1 */
+  lac_lines lines;
 } reader;
 
 static reader rewind_reader(const lac_storage *storage, locale_t locale) {
-  reader self = {.storage = storage, .locale = locale, .at = (const char *)storage->bytes};
-  self.end = self.at + storage->size;
-  if (storage->size >= 3 && memcmp(self.at, "\xef\xbb\xbf", 3) == 0) { /* a byte order mark */
-    self.at += 3;
-  }
-  return self;
-}
-
-static span trim(span text) {
-  while (text.at < text.end && isspace((unsigned char)*text.at)) {
-    text.at++;
-  }
-  while (text.at < text.end && isspace((unsigned char)text.end[-1])) {
-    text.end--;
-  }
-  return text;
-}
-
-static bool next_line(reader *self, span *line) {
-  while (self->at < self->end) {
-    const char *newline = memchr(self->at, '\n', (size_t)(self->end - self->at));
-    *line = trim((span){self->at, newline ? newline : self->end});
-    self->at = newline ? newline + 1 : self->end;
-    self->line++;
-    if (line->at < line->end) {
-      return true;
-    }
-  }
-  return false;
+  return (reader){.storage = storage, .locale = locale, .lines = lac_lines_of(storage->bytes, storage->size)};
 }
 
 /* The first field of a line, which is cut off it; false when there is none left. line->at is NULL after the last. */
-static bool next_field(span *line, span *field) {
+static bool next_field(lac_span *line, lac_span *field) {
   if (!line->at) {
     return false;
   }
   const char *comma = memchr(line->at, ',', (size_t)(line->end - line->at));
-  *field = trim((span){line->at, comma ? comma : line->end});
+  *field = lac_span_trim((lac_span){line->at, comma ? comma : line->end});
   line->at = comma ? comma + 1 : NULL;
   return true;
 }
 
-static int64_t count_fields(span line) {
+static int64_t count_fields(lac_span line) {
   int64_t count = 0;
-  for (span field; next_field(&line, &field);) {
+  for (lac_span field; next_field(&line, &field);) {
     count++;
   }
   return count;
@@ -77,7 +42,7 @@ static int64_t count_fields(span line) {
 
 /* A plain decimal of at most 15 digits: its digits and its power of ten are exact in float64, so that one operation
  * rounds correctly. False for anything else. */
-static bool parse_plain(span field, double *value) {
+static bool parse_plain(lac_span field, double *value) {
   static const double powers[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
   bool negative = field.at < field.end && *field.at == '-';
   int64_t digits = 0, number = 0, decimals = -1;
@@ -98,7 +63,7 @@ static bool parse_plain(span field, double *value) {
   return digits > 0;
 }
 
-static bool parse_number(const reader *self, span field, double *value) {
+static bool parse_number(const reader *self, lac_span field, double *value) {
   char text[CSV_FIELD];
   size_t length = (size_t)(field.end - field.at);
   if (parse_plain(field, value)) {
@@ -114,9 +79,9 @@ static bool parse_number(const reader *self, span field, double *value) {
   return end == text + length;
 }
 
-static bool is_header(const reader *self, span line) {
+static bool is_header(const reader *self, lac_span line) {
   double value;
-  for (span field; next_field(&line, &field);) {
+  for (lac_span field; next_field(&line, &field);) {
     if (parse_number(self, field, &value)) {
       return false;
     }
@@ -126,49 +91,42 @@ static bool is_header(const reader *self, span line) {
 
 /* Rows and columns, the ragged row found. *body is left at the first row. */
 static lac_status measure(lac_context *context, reader self, reader *body, int64_t shape[2]) {
-  span line;
+  lac_span line;
   *body = self;
-  if (next_line(&self, &line) && is_header(&self, line)) {
+  if (lac_lines_next(&self.lines, &line) && is_header(&self, line)) {
     *body = self;
   }
   self = *body;
   shape[0] = shape[1] = 0;
-  while (next_line(&self, &line)) {
+  while (lac_lines_next(&self.lines, &line)) {
     int64_t fields = count_fields(line);
     shape[1] = shape[0] == 0 ? fields : shape[1];
     if (fields != shape[1]) {
       return lac_fail(context, LAC_E_INPUT,
                       "%s: row %" PRId64 " (line %" PRId64 "): found %" PRId64 " fields, expected %" PRId64
                       " as in row 0",
-                      self.storage->path, shape[0], self.line, fields, shape[1]);
+                      self.storage->path, shape[0], self.lines.line, fields, shape[1]);
     }
     shape[0]++;
   }
   if (shape[0] == 0) {
     return lac_fail(context, LAC_E_INPUT, "%s: line %" PRId64 ": found no rows of numbers, expected at least one",
-                    self.storage->path, self.line);
+                    self.storage->path, self.lines.line);
   }
   return LAC_OK;
 }
 
-static lac_status fail_field(lac_context *context, const reader *self, int64_t row, int64_t column, span field) {
-  char shown[CSV_SHOWN + 1];
-  size_t used = 0;
-  for (const char *at = field.at; at < field.end && used < CSV_SHOWN; at++) {
-    shown[used++] = *at;
-    if (!isprint((unsigned char)*at)) {
-      shown[used - 1] = '?'; /* messages are one line of text */
-    }
-  }
-  shown[used] = 0;
+static lac_status fail_field(lac_context *context, const reader *self, int64_t row, int64_t column, lac_span field) {
+  char shown[LAC_SPAN_SHOWN + 1];
+  lac_span_show(field, shown);
   return lac_fail(context, LAC_E_INPUT,
                   "%s: row %" PRId64 " (line %" PRId64 "), column %" PRId64 ": found '%s', expected a number",
-                  self->storage->path, row, self->line, column, shown);
+                  self->storage->path, row, self->lines.line, column, shown);
 }
 
 static lac_status parse_rows(lac_context *context, reader *self, double *values) {
-  span line, field;
-  for (int64_t row = 0; next_line(self, &line); row++) {
+  lac_span line, field;
+  for (int64_t row = 0; lac_lines_next(&self->lines, &line); row++) {
     for (int64_t column = 0; next_field(&line, &field); column++) {
       if (!parse_number(self, field, values++)) {
         return fail_field(context, self, row, column, field);

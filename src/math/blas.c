@@ -15,6 +15,10 @@ static void one_thread(void) {
   }
 }
 
+void lac_blas_one_thread(void) {
+  one_thread();
+}
+
 static CBLAS_TRANSPOSE flag(bool transpose) {
   return transpose ? CblasTrans : CblasNoTrans;
 }
@@ -82,6 +86,41 @@ done:
   lac_free(rows);
   lac_free(all);
   return status;
+}
+
+lac_status lac_tridiagonal_eigen(lac_context *context, int64_t n, const double *diagonal, const double *beside,
+                                 int64_t below, double *value, double *vector) {
+  one_thread();
+  double *copy; /* diagonal, beside, room for n values: LAPACK overwrites */
+  LAC_TRY(LAC_NEW(context, 3 * n, &copy));
+  memcpy(copy, diagonal, (size_t)n * sizeof *copy);
+  memcpy(copy + n, beside, (size_t)(n - 1) * sizeof *copy);
+  lapack_int found = 0, support[2], at = (lapack_int)below + 1;
+  lapack_int info = LAPACKE_dstevr(LAPACK_COL_MAJOR, 'V', 'I', (lapack_int)n, copy, copy + n, 0, 0, at, at, 0, &found,
+                                   copy + 2 * n, vector, (lapack_int)n, support);
+  *value = copy[2 * n];
+  lac_free(copy);
+  return info == 0 && found == 1
+             ? LAC_OK
+             : lac_fail(context, LAC_E_NUMERICAL, "an eigenvalue of a tridiagonal matrix was not found (LAPACK %d)",
+                        (int)info);
+}
+
+lac_status lac_general_moduli(lac_context *context, int64_t n, double *a, double *moduli) {
+  one_thread();
+  double *imaginary;
+  LAC_TRY(LAC_NEW(context, n, &imaginary));
+  /* A matrix and its transpose have the same eigenvalues, so that the order is of no account. */
+  lapack_int info =
+      LAPACKE_dgeev(LAPACK_COL_MAJOR, 'N', 'N', (lapack_int)n, a, (lapack_int)n, moduli, imaginary, NULL, 1, NULL, 1);
+  for (int64_t i = 0; i < n && info == 0; i++) {
+    moduli[i] = hypot(moduli[i], imaginary[i]);
+  }
+  lac_free(imaginary);
+  return info == 0
+             ? LAC_OK
+             : lac_fail(context, LAC_E_NUMERICAL, "the eigenvalues of a %lld x %lld matrix were not found (LAPACK %d)",
+                        (long long)n, (long long)n, (int)info);
 }
 
 lac_status lac_svd(lac_context *context, int64_t n, double *a, double *s, double *u, double *vt) {

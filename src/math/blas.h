@@ -9,6 +9,9 @@
 
 #include "laconic/context.h"
 
+/* For libraries that call BLAS by themselves: sets OpenBLAS to one thread as every call here does. */
+void lac_blas_one_thread(void);
+
 /* C (m, n) = alpha op(A) op(B) + beta C; op transposes when the flag is set; ld* are row strides in elements. */
 void lac_sgemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
                int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
@@ -22,6 +25,14 @@ void lac_ssyrk(int64_t n, int64_t k, const float *a, int64_t lda, float *c);
  * vectors (count, n), a vector a row, its largest entry by magnitude made positive. Errors: NUMERICAL, MEMORY. */
 LAC_MUST_USE lac_status lac_symmetric_eigen(lac_context *context, int64_t n, double *a, int64_t count, double *values,
                                             double *vectors);
+
+/* Of the symmetric tridiagonal matrix diagonal (n), beside (n - 1) the eigenvalue with `below` smaller ones, and its
+ * unit vector (n). Errors: NUMERICAL, MEMORY. */
+LAC_MUST_USE lac_status lac_tridiagonal_eigen(lac_context *context, int64_t n, const double *diagonal,
+                                              const double *beside, int64_t below, double *value, double *vector);
+
+/* Moduli of the eigenvalues of a general matrix a (n, n), destroyed, in no order. Errors: NUMERICAL, MEMORY. */
+LAC_MUST_USE lac_status lac_general_moduli(lac_context *context, int64_t n, double *a, double *moduli);
 
 /* Full singular value decomposition a (n, n) = u diag(s) vt; a is destroyed. Errors: NUMERICAL. */
 LAC_MUST_USE lac_status lac_svd(lac_context *context, int64_t n, double *a, double *s, double *u, double *vt);

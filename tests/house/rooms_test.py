@@ -9,7 +9,7 @@ import re
 import sys
 
 # A room may include itself and the rooms of lower floors; rooms of the same floor do not know each other.
-FLOOR = {"base": 0, "math": 1, "comm": 2, "store": 2, "data": 3, "mac": 4, "optim": 4, "hash": 5, "replica": 5, "nn": 5,
+FLOOR = {"base": 0, "math": 1, "comm": 2, "store": 2, "data": 3, "mac": 4, "optim": 4, "mixing": 4, "hash": 5, "replica": 5, "nn": 5,
          "classifier": 6}
 # Rooms that use less than what their floor allows.
 ONLY = {"nn": {"base", "math"}}
@@ -18,7 +18,7 @@ PUBLIC = {
     "context": "base", "status": "base", "version": "base", "options": "base", "output": "base", "profile": "base",
     "shape": "base", "tensors": "store", "world": "comm", "dataset": "data", "images": "data",
     "mac": "mac", "hash": "hash", "retrieval": "hash", "optimizer": "optim", "replica": "replica",
-    "checkpoint": "replica",
+    "checkpoint": "replica", "topology": "mixing", "process": "mixing", "mixing": "mixing",
     "net": "nn", "classifier": "classifier",
 }
 # (what, pattern, files that may)
@@ -28,6 +28,8 @@ RESERVED = [
      {"src/math/blas.c"}),
     ("protobuf", re.compile(r"#\s*include\s*[<\"](protobuf-c/|[\w/]+\.pb-c\.h)|\b(lac_onnx__|protobuf_c_)\w+\s*\("),
      {"src/classifier/onnx.c"}),
+    ("ARPACK and CHOLMOD", re.compile(r"#\s*include\s*<(arpack/|suitesparse/)?(arpack|cholmod)\w*\.h>|\b(cholmod_l?_?\w+|ds(a|e)upd_c|dn(a|e)upd_c)\s*\("),
+     {"src/mixing/eigen.c"}),
     ("oneDNN", re.compile(r"#\s*include\s*<(oneapi/dnnl/)?dnnl\w*\.h>|\bdnnl_\w+\s*\("),
      {"src/nn/onednn.h", "src/nn/onednn.c", "src/nn/onednn_layers.c", "src/nn/onednn_plan.c"}),
 ]
