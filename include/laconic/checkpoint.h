@@ -24,8 +24,8 @@ LAC_API void lac_checkpoint_writer_destroy(lac_checkpoint_writer **writer);
 /* The state of all replicas, brought to worker 0. */
 typedef struct lac_checkpoint lac_checkpoint;
 
-/* Gathers: each worker but 0 sends its vectors there, as one message of control traffic. *checkpoint is NULL on the
- * others. Collective. Errors: MEMORY, PEER, TIMEOUT, INTERRUPTED. */
+/* Gathers: each worker but 0 sends its vectors and counters there, as one message of control traffic. *checkpoint is
+ * NULL on the others. Collective. Errors: MEMORY, PEER, TIMEOUT, INTERRUPTED. */
 LAC_API LAC_MUST_USE lac_status lac_checkpoint_gather(lac_context *context, lac_world *world, lac_replica *replica,
                                                       lac_checkpoint **checkpoint);
 /* Destroys and nulls; takes NULL. Local. */
@@ -54,8 +54,8 @@ LAC_API int lac_checkpoint_replicas(const lac_checkpoint_file *file);
 LAC_API const char *lac_checkpoint_totals(const lac_checkpoint_file *file); /* borrowed */
 
 /* Puts replica `rank` of `workers` where its namesake stood, or, when there were other than `workers`, at the means of
- * all stored vectors, with the same counters. Errors: INPUT for vectors that are missing (the run had other options) or
- * not finite, IO. Collective. */
+ * all stored vectors, with the counters of the first. Errors: INPUT for vectors that are missing (the run had other
+ * options) or not finite, IO. Collective. */
 LAC_API LAC_MUST_USE lac_status lac_checkpoint_restore(lac_context *context, const lac_checkpoint_file *file, int rank,
                                                        int workers, lac_replica *replica);
 

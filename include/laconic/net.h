@@ -105,6 +105,12 @@ typedef struct lac_net_key {
   int64_t seed, replica, step;
 } lac_net_key;
 
+/* `pause` is called between the layers of every lac_net_gradient, by its thread, so that something else, messages say,
+ * is looked after while it computes. It must leave the net and the call's vectors alone; when it fails, so does the
+ * call. NULL for none. Local. */
+typedef lac_status (*lac_net_pause_fn)(void *user, lac_context *context);
+LAC_API void lac_net_set_pause(lac_net *net, lac_net_pause_fn pause, void *user);
+
 /* Forward and backward over exactly `batch` pictures (batch, C, H, W) with labels (batch) in [0, classes): gradient (n)
  * of the mean cross-entropy, written, not added; *loss that mean, *errors in how many pictures another class had a
  * larger score (or one that is not a number). Batch norm uses the batch's own mean and variance (epsilon 1e-5). Errors:

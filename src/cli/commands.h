@@ -7,6 +7,7 @@
 #define LAC_COMMAND_LIST(X) \
   X(train)                  \
   X(compare)                \
+  X(mix)                    \
   X(eval)                   \
   X(predict)                \
   X(export)                 \

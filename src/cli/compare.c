@@ -18,15 +18,28 @@ typedef struct compare_options {
 
 static const lac_option compare_option_table[] = {
     LAC_TEXT_OPTION(compare_options, plot, "plot", "FILE",
-                    "draw errors against gradients, seconds and bytes: .svg or .png; needs gnuplot"),
+                    "draw errors against gradients, seconds and bytes, losses, and how far replicas are apart: .svg or "
+                    ".png; needs gnuplot"),
     LAC_OPTIONS_END,
 };
 
 /* What a line of metrics.jsonl says; the columns of the table and of the curves. */
-typedef enum column { EPOCH, PASSES, GRADIENTS, SECONDS, MESSAGES, BYTES, LOSS, HELD_OUT, TEST, COLUMNS } column;
+typedef enum column {
+  EPOCH,
+  PASSES,
+  GRADIENTS,
+  SECONDS,
+  MESSAGES,
+  BYTES,
+  LOSS,
+  HELD_OUT,
+  TEST,
+  SPREAD,
+  COLUMNS
+} column;
 
-static const char *const column_keys[COLUMNS] = {"epoch", "passes",     "gradients",      "seconds",   "messages",
-                                                 "bytes", "train_loss", "held_out_error", "test_error"};
+static const char *const column_keys[COLUMNS] = {"epoch", "passes",     "gradients",      "seconds",    "messages",
+                                                 "bytes", "train_loss", "held_out_error", "test_error", "spread"};
 
 typedef struct compared {
   const char *path;
@@ -165,18 +178,18 @@ static void print_run(lac_session *session, const compared *run) {
             lac_bytes_text(value_of(run, BYTES), bytes));
   lac_print_json(
       session,
-      json_pack("{s:o, s:s, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "run", lac_json_text(run->path),
-                "method", method_of(run), "model", run->options.model ? run->options.model : "", "workers",
-                run->workers, "epoch", lac_json_real(value_of(run, EPOCH)), "passes",
-                lac_json_real(value_of(run, PASSES)), "gradients", lac_json_real(value_of(run, GRADIENTS)),
-                "train_loss", lac_json_real(value_of(run, LOSS)), "held_out_error",
-                lac_json_real(value_of(run, HELD_OUT)), "test_error", lac_json_real(value_of(run, TEST)), "seconds",
-                lac_json_real(value_of(run, SECONDS)), "messages", lac_json_real(value_of(run, MESSAGES)), "bytes",
-                lac_json_real(value_of(run, BYTES))));
+      json_pack(
+          "{s:o, s:s, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "run", lac_json_text(run->path),
+          "method", method_of(run), "model", run->options.model ? run->options.model : "", "workers", run->workers,
+          "epoch", lac_json_real(value_of(run, EPOCH)), "passes", lac_json_real(value_of(run, PASSES)), "gradients",
+          lac_json_real(value_of(run, GRADIENTS)), "train_loss", lac_json_real(value_of(run, LOSS)), "held_out_error",
+          lac_json_real(value_of(run, HELD_OUT)), "test_error", lac_json_real(value_of(run, TEST)), "seconds",
+          lac_json_real(value_of(run, SECONDS)), "spread", lac_json_real(value_of(run, SPREAD)), "messages",
+          lac_json_real(value_of(run, MESSAGES)), "bytes", lac_json_real(value_of(run, BYTES))));
 }
 
 static lac_status draw(lac_session *session, const char *path, const compared *runs, int count) {
-  enum { PANELS = 4 };
+  enum { PANELS = 5 };
   void *memory;
   CLI_TRY(lac_session_allocate(session, PANELS * (int64_t)count, sizeof(lac_curve), &memory));
   lac_curve *curves = memory;
@@ -186,12 +199,18 @@ static lac_status draw(lac_session *session, const char *path, const compared *r
     curves[count + i] = (lac_curve){run->path, run->columns[SECONDS], run->percent, run->count};
     curves[2 * count + i] = (lac_curve){run->path, run->megabytes, run->percent, run->count};
     curves[3 * count + i] = (lac_curve){run->path, run->columns[GRADIENTS], run->columns[LOSS], run->count};
+    for (int k = 0; k < run->count; k++) { /* nothing to show of one replica on a logarithmic scale */
+      run->columns[SPREAD][k] = run->columns[SPREAD][k] > 0 ? run->columns[SPREAD][k] : (double)NAN;
+    }
+    curves[4 * count + i] = (lac_curve){run->path, run->columns[GRADIENTS], run->columns[SPREAD], run->count};
   }
   const lac_panel panels[PANELS] = {
       {"Error", "gradients of each worker", "test error, percent", false, false, curves, count},
       {"Error", "seconds of training", "test error, percent", false, false, curves + count, count},
       {"Error", "MB sent by all workers", "test error, percent", false, false, curves + 2 * count, count},
       {"Loss", "gradients of each worker", "training loss", false, false, curves + 3 * count, count},
+      {"Consensus distance", "gradients of each worker", "rms distance from the mean, over its norm", false, false,
+       curves + 4 * count, count, true},
   };
   lac_status status = lac_plot_write(session, path, panels, PANELS);
   free(curves);

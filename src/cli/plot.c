@@ -99,12 +99,28 @@ static void put_x_range(FILE *script, const lac_panel *panel) {
   fprintf(script, "set xrange [%.9g:%.9g]\n", low, high > low ? high : low + 1);
 }
 
+/* On a logarithmic scale the first curve's own places, if they are few: powers of ten would be fewer still. */
+static void put_x_tics(FILE *script, const lac_panel *panel) {
+  enum { FEW = 10 };
+  const lac_curve *curve = panel->curves;
+  const char *separator = "set xtics (";
+  for (int i = 0; panel->log_x && panel->count > 0 && curve->count <= FEW && i < curve->count; i++) {
+    if (isfinite(curve->x[i])) {
+      fprintf(script, "%s%.9g", separator, curve->x[i]);
+      separator = ", ";
+    }
+  }
+  fputs(*separator == 's' ? "set xtics autofreq\n" : ")\n", script);
+}
+
 static void put_panel(FILE *script, const lac_panel *panel, int number) {
   put_setting(script, "title", panel->title);
   put_setting(script, "xlabel", panel->x_label);
   put_setting(script, "ylabel", panel->y_label);
   fputs(panel->log_x ? "set logscale x\n" : "unset logscale x\n", script);
+  fputs(panel->log_y ? "set logscale y\n" : "unset logscale y\n", script);
   put_x_range(script, panel);
+  put_x_tics(script, panel);
   fputs(panel->percent ? "set yrange [0:100]\n" : "set yrange [*:*]\n", script);
   const char *separator = "plot ";
   for (int c = 0; c < panel->count; c++) {
@@ -115,7 +131,8 @@ static void put_panel(FILE *script, const lac_panel *panel, int number) {
       separator = ", ";
     }
   }
-  fputs(*separator == 'p' ? "set yrange [0:1]\nplot NaN notitle\n" : "\n", script);
+  const char *empty = panel->log_y ? "set yrange [1:10]\nplot NaN notitle\n" : "set yrange [0:1]\nplot NaN notitle\n";
+  fputs(*separator == 'p' ? empty : "\n", script);
 }
 
 static int most_curves(const lac_panel *panels, int count) {

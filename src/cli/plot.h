@@ -16,6 +16,7 @@ typedef struct lac_panel {
   bool percent; /* y runs from 0 to 100 */
   const lac_curve *curves;
   int count;
+  bool log_y;
 } lac_panel;
 
 /* Whether such a picture could be drawn: the extension, gnuplot, the folder. Errors: USAGE, UNSUPPORTED naming the

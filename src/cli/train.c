@@ -13,6 +13,7 @@
 #include "cli/data_options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/quantity.h"
 #include "cli/train_worker.h"
 
 /* ---- before the workers start ----------------------------------------------------------------------------------- */
@@ -45,6 +46,31 @@ static lac_status read_layers(lac_train_run *run) {
   return LAC_OK;
 }
 
+static lac_status read_simulation(lac_train_run *run) {
+  const lac_train_options *options = run->options;
+  lac_network network;
+  if (!options->simulate) {
+    return options->compute ? lac_fail(run->session->context, LAC_E_USAGE,
+                                       "--compute: found without --simulate, expected both or neither")
+                            : LAC_OK;
+  }
+  CLI_TRY(lac_parse_network(run->session, "simulate", options->simulate, &network));
+  run->compute = 0.01;
+  if (options->compute) {
+    CLI_TRY(lac_parse_duration(run->session, "compute", options->compute, &run->compute));
+  }
+  if (lac_world_launched()) {
+    return lac_fail(
+        run->session->context, LAC_E_USAGE,
+        "--simulate: found under an MPI launcher, expected one process: the simulation runs all workers in it");
+  }
+  run->cluster = (lac_cluster){
+      .seed = options->seed, .latency = network.latency, .bandwidth = network.bandwidth, .jitter = options->jitter};
+  run->world.backend = "sim";
+  run->world.cluster = &run->cluster;
+  return LAC_OK;
+}
+
 static lac_status check_options(lac_train_run *run) {
   const lac_train_options *options = run->options;
   lac_context *context = run->session->context;
@@ -57,6 +83,7 @@ static lac_status check_options(lac_train_run *run) {
     }
   }
   run->replica = options->replica;
+  run->replica.seed = options->seed;
   run->workers = (int)options->workers;
   run->world = (lac_world_options){.timeout_ms = 1000 * options->timeout};
   if (lac_world_launched()) {
@@ -64,6 +91,7 @@ static lac_status check_options(lac_train_run *run) {
   } else {
     run->world.workers = run->workers;
   }
+  CLI_TRY(read_simulation(run));
   run->split = options->split > 0 ? options->split : run->replica.method == LAC_METHOD_SGD ? 1.0 / run->workers : 1;
   CLI_TRY(lac_replica_check(context, &run->replica, run->workers));
   if (options->time_limit) {
@@ -101,6 +129,42 @@ static void warn_of_unseen(const lac_train_run *run) {
                     "%d replicas of %g of the pictures each leave %" PRId64 " of %" PRId64 " to nobody", run->workers,
                     run->split, unseen, count);
   }
+}
+
+static int64_t batches_per_pass(const lac_train_run *run) {
+  int64_t count = lac_images_count(run->set.train.images);
+  return (int64_t)ceil(run->split * (double)count - 1e-9) / run->options->batch;
+}
+
+static double outer_steps(const lac_train_run *run) {
+  return ceil(run->replica.epochs * (double)batches_per_pass(run));
+}
+
+/* Options that leave the workers without each other, or do nothing, and are likely to be mistakes. */
+static lac_status warn_of_exchange(const lac_train_run *run) {
+  const lac_process_options *exchange = &run->replica.exchange;
+  const char *protocol = lac_protocol_names()[exchange->protocol];
+  lac_process *process;
+  if (exchange->topology.graph && !lac_protocol_on_topology(exchange->protocol)) {
+    lac_context_log(
+        run->session->context, LAC_LOG_WARNING,
+        "--graph: found %s with the exchange %s, which has no topology, expected dpsgd, adpsgd or async-ring",
+        exchange->topology.graph, protocol);
+  }
+  if (run->workers == 1) {
+    return LAC_OK;
+  }
+  CLI_TRY(lac_replica_process(run->session->context, &run->replica, run->workers, &process));
+  int64_t period = lac_process_period(process);
+  lac_process_destroy(&process);
+  if ((double)period > outer_steps(run)) {
+    lac_context_log(run->session->context, LAC_LOG_WARNING,
+                    "--period: found %" PRId64
+                    " with the exchange %s, expected at most the %.0f outer steps of the "
+                    "training: the workers never mix",
+                    period, protocol, outer_steps(run));
+  }
+  return LAC_OK;
 }
 
 static lac_status read_totals(lac_train_run *run) {
@@ -156,6 +220,8 @@ static lac_status check_apart(const lac_train_run *run) {
   if (strpbrk(model, "./")) { /* a file that describes layers */
     CLI_TRY(lac_check_apart(run->session, files, 2));
   }
+  const lac_file_use graph[] = {files[0], {"--graph", run->replica.exchange.topology.graph, false}};
+  CLI_TRY(lac_check_apart(run->session, graph, 2));
   CLI_TRY(check_set_apart(run, "--data", run->options->data));
   return check_set_apart(run, "--test", run->options->test);
 }
@@ -179,34 +245,88 @@ static lac_status prepare(lac_train_run *run, int64_t *parameters) {
   CLI_TRY(try_network(run, parameters));
   CLI_TRY(try_batches(run));
   warn_of_unseen(run);
+  CLI_TRY(warn_of_exchange(run));
   return run->options->dry_run ? LAC_OK : open_checkpoint(run, *parameters);
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------ */
 
-static void print_sizes(const lac_train_run *run, int64_t parameters) {
+/* What the exchange sends in so many outer steps: all that is left of a period at the end sends nothing. */
+static lac_status cost_of(const lac_train_run *run, double steps, lac_process_cost *cost) {
+  lac_process *process;
+  *cost = (lac_process_cost){0};
+  if (run->workers == 1) {
+    return LAC_OK; /* no topology need fit it */
+  }
+  CLI_TRY(lac_replica_process(run->session->context, &run->replica, run->workers, &process));
+  double period = (double)lac_process_period(process), rounds = period * floor(steps / period);
+  *cost = lac_process_cost_of(process);
+  if (run->replica.exchange.protocol == LAC_PROTOCOL_ADPSGD && run->replica.method != LAC_METHOD_SGD) {
+    rounds /= 2; /* offers are asked for, not exchanged */
+  }
+  cost->messages = rint(rounds * cost->messages); /* a part of one is rounding, or of a random number's mean */
+  cost->vectors = rint(rounds * cost->vectors);
+  lac_process_destroy(&process);
+  return LAC_OK;
+}
+
+static json_t *exchange_json(const lac_train_run *run) {
+  const lac_mixing_time *time = &run->predicted;
+  return run->workers == 1
+             ? json_null()
+             : json_pack("{s:s, s:s?, s:{s:s?, s:o, s:o, s:o}}", "protocol",
+                         lac_protocol_names()[run->replica.exchange.protocol], "topology", lac_train_topology(run),
+                         "t_mix", "kind", time->kind == LAC_MIXING_AUTO ? NULL : lac_mixing_kind_name(time->kind),
+                         "predicted", lac_json_real(time->rounds), "lower", lac_json_real(time->lower), "upper",
+                         lac_json_real(time->upper));
+}
+
+static void print_exchange(const lac_train_run *run) {
+  const lac_mixing_time *time = &run->predicted;
+  const char *protocol = lac_protocol_names()[run->replica.exchange.protocol], *topology = lac_train_topology(run);
+  lac_print(run->session, "exchange %s%s%s: ", protocol, topology ? " on the topology " : "", topology ? topology : "");
+  if (*time->reason) {
+    lac_print(run->session, "never mixes: %s\n", time->reason);
+  } else if (isfinite(time->rounds)) {
+    lac_print(run->session, "mixing time %.4g rounds (%s)\n", time->rounds, lac_mixing_kind_name(time->kind));
+  } else if (isfinite(time->lower)) {
+    lac_print(run->session, "mixing time at least %.4g rounds (bound)\n", time->lower);
+  } else {
+    lac_print(run->session, "finding the mixing time takes long; laconic mix does\n");
+  }
+}
+
+static lac_status print_sizes(lac_train_run *run, int64_t parameters) {
   int64_t count = lac_images_count(run->set.train.images);
-  int64_t points = (int64_t)ceil(run->split * (double)count - 1e-9);
-  int64_t batches = points / run->options->batch, links = run->workers - 1;
+  int64_t batches = batches_per_pass(run);
   bool nested = run->replica.method == LAC_METHOD_ENTROPY || run->replica.method == LAC_METHOD_PARLE;
   int64_t held = run->set.held_out.images ? lac_images_count(run->set.held_out.images) : 0;
   int64_t test = run->set.test.images ? lac_images_count(run->set.test.images) : 0;
-  double steps = ceil(run->replica.epochs * (double)batches), bytes = steps * (double)(2 * links * parameters * 4);
-  double gradients = steps * (double)(nested ? run->replica.inner_steps : 1),
-         messages = steps * (double)(2 * links * run->workers);
+  double steps = outer_steps(run), gradients = steps * (double)(nested ? run->replica.inner_steps : 1);
+  lac_process_cost cost;
+  CLI_TRY(lac_train_predict(run->session->context, run));
+  CLI_TRY(cost_of(run, steps, &cost));
+  double bytes = cost.vectors * (double)parameters * sizeof(float);
   char text[32];
   lac_print(run->session,
             "%" PRId64 " training pictures, %" PRId64 " held out, %" PRId64 " of test; %" PRId64
-            " parameters; %d workers, %" PRId64
-            " batches a pass each\n%.0f outer steps, %.0f gradients of each worker, "
-            "%.0f messages, %s in all\n",
-            count, held, test, parameters, run->workers, batches, steps, gradients, messages,
-            lac_bytes_text(bytes, text));
+            " parameters; %d workers, %" PRId64 " batches a pass each\n",
+            count, held, test, parameters, run->workers, batches);
+  lac_print(run->session, "%.0f outer steps, %.0f gradients of each worker, %.0f messages, %s in all%s\n", steps,
+            gradients, cost.messages, lac_bytes_text(bytes, text),
+            run->replica.exchange.protocol == LAC_PROTOCOL_ADPSGD && run->replica.method == LAC_METHOD_SGD
+                ? ", more or less: pairs meet at random"
+                : "");
+  if (run->workers > 1) {
+    print_exchange(run);
+  }
   lac_print_json(run->session,
-                 json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:I, s:f, s:f, s:f, s:f}", "event", "sizes", "images",
+                 json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:I, s:f, s:f, s:f, s:f, s:o}", "event", "sizes", "images",
                            (json_int_t)count, "held_out", (json_int_t)held, "test", (json_int_t)test, "parameters",
                            (json_int_t)parameters, "workers", run->workers, "batches_per_pass", (json_int_t)batches,
-                           "steps", steps, "gradients", gradients, "messages", messages, "bytes", bytes));
+                           "steps", steps, "gradients", gradients, "messages", cost.messages, "bytes", bytes,
+                           "exchange", exchange_json(run)));
+  return LAC_OK;
 }
 
 static lac_status dry_run(lac_train_run *run, int64_t parameters) {
@@ -224,8 +344,7 @@ static lac_status dry_run(lac_train_run *run, int64_t parameters) {
       free(text);
     }
   }
-  print_sizes(run, parameters);
-  return LAC_OK;
+  return print_sizes(run, parameters);
 }
 
 static lac_status print_end(const lac_train_run *run) {
@@ -248,14 +367,16 @@ static lac_status print_end(const lac_train_run *run) {
 }
 
 static lac_status report_stop(const lac_train_run *run, lac_status status) {
+  char next[PATH_MAX + 64];
+  bool kept = access(run->checkpoint_path, F_OK) == 0; /* a second signal does not wait for it */
+  snprintf(next, sizeof next, kept ? "laconic train --resume %s goes on" : "%s has no checkpoint to go on from",
+           run->folder_path);
   if (!run->session->silent) {
     lac_print_json(run->session, json_pack("{s:s, s:s, s:s}", "event", "stopped", "reason",
                                            status ? "interrupted" : "time-limit", "run", run->folder_path));
-    lac_print_note(run->session, "stopped; laconic train --resume %s goes on\n", run->folder_path);
+    lac_print_note(run->session, "stopped; %s\n", next);
   }
-  return status ? lac_fail(run->session->context, status, "interrupted; laconic train --resume %s goes on",
-                           run->folder_path)
-                : LAC_OK;
+  return status ? lac_fail(run->session->context, status, "interrupted; %s", next) : LAC_OK;
 }
 
 static void close_training(lac_train_run *run) {
@@ -300,6 +421,12 @@ static const lac_option_group train_groups[] = {
     {.title = "Options of the method",
      .table = lac_replica_option_table,
      .offset = offsetof(lac_train_options, replica)},
+    {.title = "Options of the exchange: its topology",
+     .table = lac_topology_option_table,
+     .offset = offsetof(lac_train_options, replica.exchange.topology)},
+    {.title = "Options of the exchange",
+     .table = lac_process_option_table,
+     .offset = offsetof(lac_train_options, replica.exchange)},
     {.title = "Options of the network", .table = lac_net_option_table, .offset = offsetof(lac_train_options, net)},
     {0},
 };

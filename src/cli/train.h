@@ -14,8 +14,8 @@ typedef struct lac_train_options {
   lac_common_options common;
   lac_replica_options replica;
   lac_net_options net;
-  char *model, *data, *test, *output, *run, *resume, *time_limit, *zca_cache;
-  double width, split, zca_epsilon;
+  char *model, *data, *test, *output, *run, *resume, *time_limit, *zca_cache, *simulate, *compute;
+  double width, split, zca_epsilon, jitter;
   int64_t workers, batch, held_out, crop, seed, timeout, statistics, checkpoint_every;
   int prepare; /* lac_train_prepare */
   int keep;    /* lac_train_keep */
@@ -26,8 +26,5 @@ extern const lac_command lac_command_train;
 
 /* The command's own options. */
 extern const lac_option lac_train_option_table[];
-
-/* "2h", "90m", "30s", "1h30m", or seconds. Errors: USAGE. */
-LAC_MUST_USE lac_status lac_parse_duration(lac_session *session, const char *key, const char *text, double *seconds);
 
 #endif

@@ -132,6 +132,18 @@ const lac_option lac_train_option_table[] = {
      .help = "keys all random numbers"},
     LAC_TEXT_OPTION(lac_train_options, time_limit, "time-limit", "TIME",
                     "write a checkpoint and end when so much time has passed: 2h, 90m, 1h30m or seconds"),
+    LAC_TEXT_OPTION(lac_train_options, simulate, "simulate", "NETWORK",
+                    "let the workers meet on a simulated network in virtual time, as 1Gbit,50us, whatever the machine: "
+                    "the same options give the same run to the bit, also with exchanges without rounds"),
+    LAC_TEXT_OPTION(lac_train_options, compute, "compute", "TIME",
+                    "with --simulate: that a gradient takes, as 20ms; when not given 10ms"),
+    {.key = "jitter",
+     .type = LAC_OPTION_REAL,
+     .offset = offsetof(lac_train_options, jitter),
+     .low = 0,
+     .high = 10,
+     .fallback = "0.1",
+     .help = "with --simulate: relative standard deviation of that time"},
     {.key = "checkpoint-every",
      .type = LAC_OPTION_INT,
      .offset = offsetof(lac_train_options, checkpoint_every),
@@ -154,28 +166,3 @@ const lac_option lac_train_option_table[] = {
      .help = "print the resolved options and the sizes of data, network and messages, and do nothing"},
     LAC_OPTIONS_END,
 };
-
-lac_status lac_parse_duration(lac_session *session, const char *key, const char *text, double *seconds) {
-  static const struct {
-    char unit;
-    double seconds;
-  } units[] = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
-  double sum = 0;
-  bool fine = *text != 0;
-  for (const char *at = text; fine && *at;) {
-    char *end;
-    double value = strtod(at, &end), factor = *end ? 0 : 1;
-    for (int i = 0; i < 4; i++) {
-      factor = *end == units[i].unit ? units[i].seconds : factor;
-    }
-    fine = *at >= '0' && *at <= '9' && factor > 0;
-    sum += value * factor;
-    at = end + (*end != 0);
-  }
-  if (!fine || !(sum > 0) || sum > 1e9) {
-    return lac_fail(session->context, LAC_E_USAGE, "--%s: found '%s', expected a time as 2h, 90m, 1h30m or 45s", key,
-                    text);
-  }
-  *seconds = sum;
-  return LAC_OK;
-}

@@ -27,7 +27,10 @@ typedef struct worker {
   int64_t parameters;
   float *answer, *statistics, *own_statistics;
   double checkpointed, shown; /* seconds on the clock */
-  double trained;             /* seconds of training in this process */
+  double trained;             /* seconds of training in this process, virtual in a simulation */
+  bool alone;                 /* the exchange has no rounds: this worker goes its own way through an epoch */
+  int64_t first;              /* outer step at which the epoch began */
+  double begun;               /* and when, on the clock, less what was spent beside training */
 } worker;
 
 /* ---- a worker --------------------------------------------------------------------------------------------------- */
@@ -38,7 +41,12 @@ static lac_status gradient(void *user, lac_context *context, int64_t step, const
   const float *pictures;
   const int32_t *labels;
   lac_net_key key = {.seed = w->run->options->seed, .replica = w->rank, .step = step};
+  enum { SLICES = 16 };
   CLI_TRY(lac_batches_get(context, w->batches, step, &pictures, &labels));
+  for (int slice = 0; w->run->compute > 0 && slice < SLICES; slice++) { /* in virtual time */
+    lac_world_spend(w->world, w->run->compute / SLICES);
+    CLI_TRY(lac_replica_serve(context, w->replica));
+  }
   result->points = w->run->options->batch;
   return lac_net_gradient(context, w->net, x, pictures, labels, key, out, &result->loss, &result->errors);
 }
@@ -93,6 +101,44 @@ static lac_status open_worker(worker *w) {
   return LAC_OK;
 }
 
+/* ---- while it trains ---- */
+
+static void show_progress(worker *w, const lac_replica_progress *progress, double done, double seconds) {
+  double now = lac_clock_seconds();
+  const lac_train_run *run = w->run;
+  if (w->rank != 0 || now - w->shown < 0.2 || seconds <= 0) {
+    return;
+  }
+  w->shown = now;
+  char left[32], bytes[32];
+  lac_counts counts = lac_world_counts(w->world);
+  double rest = seconds / done * (double)(progress->steps - progress->step);
+  double sent = (double)counts.bytes[LAC_TRAFFIC_MODEL] * run->workers + (double)run->before.bytes;
+  double pictures = done * (double)(progress->gradients) / (double)progress->step * (double)run->options->batch;
+  lac_progress_show(run->session, "epoch %.2f/%g loss %.4f held-out %.2f %%, %.0f images/s, %s sent, %s left",
+                    progress->epochs, run->replica.epochs, progress->loss, 100 * run->now.best,
+                    pictures * run->workers / seconds, lac_bytes_text(sent, bytes), lac_seconds_text(rest, left));
+}
+
+/* What a worker that goes its own way is asked before every step: whether all should meet. */
+static bool ask_alone(void *user) {
+  worker *w = user;
+  const lac_train_run *run = w->run;
+  lac_replica_progress progress = lac_replica_progress_of(w->replica);
+  double now = lac_clock_seconds(), every = (double)run->options->checkpoint_every;
+  if (progress.step > w->first) {
+    show_progress(w, &progress, (double)(progress.step - w->first), lac_world_now(w->world) - w->begun);
+  }
+  return run->session->stop || (run->time_limit > 0 && now - run->begin > run->time_limit) ||
+         (w->rank == 0 && every > 0 && now - w->checkpointed > every);
+}
+
+/* Between the layers of a gradient. */
+static lac_status serve(void *user, lac_context *context) {
+  worker *w = user;
+  return w->replica ? lac_replica_serve(context, w->replica) : LAC_OK;
+}
+
 static lac_status open_replica(worker *w) {
   lac_train_run *run = w->run;
   lac_objective objective = {.parameters = w->parameters,
@@ -100,6 +146,10 @@ static lac_status open_replica(worker *w) {
                              .gradient = gradient,
                              .user = w};
   CLI_TRY(lac_replica_create(w->context, w->world, &objective, &run->replica, w->answer, &w->replica));
+  if (w->alone) {
+    lac_net_set_pause(w->net, serve, w);
+    lac_replica_ask(w->replica, ask_alone, w);
+  }
   lac_status status = LAC_OK;
   if (run->checkpoint) {
     status = lac_checkpoint_restore(w->context, run->checkpoint, w->rank, run->workers, w->replica);
@@ -116,8 +166,67 @@ static lac_status open_files(lac_train_run *run) {
   return lac_checkpoint_writer_create(run->session->context, run->checkpoint_path, run->layers, &run->writer);
 }
 
+const char *lac_train_topology(const lac_train_run *run) {
+  const lac_process_options *exchange = &run->replica.exchange;
+  return !lac_protocol_on_topology(exchange->protocol) ? NULL
+         : exchange->topology.graph                    ? "file"
+                                                       : lac_topology_kind_name(exchange->topology.kind);
+}
+
+/* Whether sampling ends within seconds: mixing takes period / slack times as long as without, and more on a ring or
+ * path of more workers. */
+static bool samples_soon(const lac_process *process) {
+  enum { MOST = 64 };
+  double n = (double)lac_process_workers(process);
+  return n * n * n * (double)lac_process_period(process) <= (double)MOST * MOST * MOST * lac_process_slack(process);
+}
+
+static bool is_foretold(const lac_process *process, const lac_mixing_options *options) {
+  const lac_topology *topology = lac_process_topology(process);
+  if (lac_protocol_asynchronous(lac_process_protocol(process))) {
+    return samples_soon(process);
+  }
+  return !topology || lac_topology_phases(topology) == 1 || lac_process_workers(process) <= options->dense;
+}
+
+lac_status lac_train_predict(lac_context *context, lac_train_run *run) {
+  const lac_mixing_options options = {.precision = 0.02, .samples = 1024, .dense = 1024};
+  lac_status status = LAC_OK;
+  lac_process *process;
+  run->predicted = (lac_mixing_time){.kind = LAC_MIXING_AUTO, .rounds = NAN, .lower = NAN, .upper = NAN};
+  if (run->workers == 1) {
+    return LAC_OK;
+  }
+  CLI_TRY(lac_replica_process(context, &run->replica, run->workers, &process));
+  if (is_foretold(process, &options)) {
+    status = lac_mixing_time_of(context, process, &options, &run->predicted);
+  } else if (lac_protocol_asynchronous(lac_process_protocol(process))) {
+    run->predicted.kind = LAC_MIXING_REALISED;
+  }
+  lac_process_destroy(&process);
+  return status;
+}
+
+static lac_status predict_mixing(worker *w) {
+  lac_train_run *run = w->run;
+  const lac_mixing_time *time = &run->predicted;
+  const char *topology = lac_train_topology(run);
+  CLI_TRY(lac_train_predict(w->context, run));
+  if (*time->reason || isfinite(time->rounds)) {
+    lac_context_log(w->context, *time->reason ? LAC_LOG_WARNING : LAC_LOG_INFO,
+                    "exchange %s%s%s of %d workers: mixing time %.4g rounds (%s)%s%s",
+                    lac_protocol_names()[run->replica.exchange.protocol], topology ? " on the topology " : "",
+                    topology ? topology : "", run->workers, time->rounds, lac_mixing_kind_name(time->kind),
+                    *time->reason ? ": " : "", time->reason);
+  }
+  return LAC_OK;
+}
+
 /* Only when everybody stands is anything changed on disk. The session's context is the main thread's, which waits. */
 static lac_status open_folder(worker *w) {
+  if (w->rank == 0) {
+    CLI_TRY(predict_mixing(w));
+  }
   lac_status status = w->rank == 0 ? open_files(w->run) : LAC_OK;
   return status ? lac_fail(w->context, status, "%s", lac_context_message(w->run->session->context)) : LAC_OK;
 }
@@ -177,6 +286,8 @@ static lac_status checkpoint(worker *w) {
 typedef struct epoch_report {
   lac_replica_progress progress;
   double train_loss, train_error, spread, own_error, worst_own_error;
+  lac_mixing_time observed;
+  int64_t stale[LAC_STALE_BUCKETS], refused; /* of all workers, since this process began */
   lac_measured held_out, test;
 } epoch_report;
 
@@ -208,6 +319,19 @@ static lac_status measure_replicas(worker *w, int64_t batches, epoch_report *rep
   report->own_error = best;
   report->worst_own_error = worst;
   return LAC_OK;
+}
+
+/* What the exchange has done; nothing with one worker. */
+static lac_status measure_exchange(worker *w, epoch_report *report) {
+  lac_replica_history history = lac_replica_history_of(w->replica);
+  if (w->run->workers == 1) {
+    return LAC_OK;
+  }
+  memcpy(report->stale, history.stale, sizeof report->stale);
+  report->refused = history.refused;
+  CLI_TRY(lac_world_sum_i64(w->world, report->stale, LAC_STALE_BUCKETS));
+  CLI_TRY(lac_world_sum_i64(w->world, &report->refused, 1));
+  return lac_replica_observe(w->context, w->replica, &report->observed);
 }
 
 /* The mean of replicas that run away may be beyond float32 before any loss is. */
@@ -243,23 +367,43 @@ static lac_status measure(worker *w, bool last, epoch_report *report) {
       lac_measure_part(w->context, w->world, w->net, w->answer, w->statistics, &run->set.held_out, &report->held_out));
   CLI_TRY(lac_measure_part(w->context, w->world, w->net, w->answer, w->statistics, &run->set.test, &report->test));
   CLI_TRY(measure_replicas(w, batches, report));
+  CLI_TRY(measure_exchange(w, report));
   return add_up(w);
+}
+
+/* What is said of the exchange; null with one worker. */
+static json_t *exchange_json(const lac_train_run *run, const epoch_report *report) {
+  if (run->workers == 1) {
+    return json_null();
+  }
+  const lac_process_options *exchange = &run->replica.exchange;
+  json_t *stale = json_array();
+  for (int b = 0; b < LAC_STALE_BUCKETS; b++) {
+    json_array_append_new(stale, json_integer(report->stale[b]));
+  }
+  return json_pack("{s:s, s:s?, s:{s:s?, s:o, s:o, s:o}, s:o, s:I, s:o}", "protocol",
+                   lac_protocol_names()[exchange->protocol], "topology", lac_train_topology(run), "t_mix", "kind",
+                   run->predicted.kind == LAC_MIXING_AUTO ? NULL : lac_mixing_kind_name(run->predicted.kind),
+                   "predicted", lac_json_real(run->predicted.rounds), "observed",
+                   lac_json_real(report->observed.rounds), "standard_error",
+                   lac_json_real(report->observed.standard_error), "staleness", stale, "refused",
+                   (json_int_t)report->refused, "lost", lac_json_real(report->progress.lost));
 }
 
 static json_t *epoch_json(const lac_train_run *run, const epoch_report *report, double images_per_second) {
   const lac_replica_progress *progress = &report->progress;
   const lac_train_totals *now = &run->now;
-  return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:I}", "event",
-                   "epoch", "epoch", lac_json_real(progress->epochs), "passes", lac_json_real(progress->passes),
-                   "train_loss", lac_json_real(report->train_loss), "train_error", lac_json_real(report->train_error),
-                   "test_error", lac_json_real(report->test.error), "test_loss", lac_json_real(report->test.loss),
-                   "held_out_error", lac_json_real(report->held_out.error), "seconds", lac_json_real(now->seconds),
-                   "messages", (json_int_t)now->messages, "bytes", (json_int_t)now->bytes, "control_bytes",
-                   (json_int_t)now->control_bytes, "images_per_second", lac_json_real(images_per_second),
-                   "replica_errors",
+  return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:I, s:o}",
+                   "event", "epoch", "epoch", lac_json_real(progress->epochs), "passes",
+                   lac_json_real(progress->passes), "train_loss", lac_json_real(report->train_loss), "train_error",
+                   lac_json_real(report->train_error), "test_error", lac_json_real(report->test.error), "test_loss",
+                   lac_json_real(report->test.loss), "held_out_error", lac_json_real(report->held_out.error), "seconds",
+                   lac_json_real(now->seconds), "messages", (json_int_t)now->messages, "bytes", (json_int_t)now->bytes,
+                   "control_bytes", (json_int_t)now->control_bytes, "images_per_second",
+                   lac_json_real(images_per_second), "replica_errors",
                    json_pack("[o, o]", lac_json_real(report->own_error), lac_json_real(report->worst_own_error)),
                    "spread", lac_json_real(report->spread), "learning_rate", lac_json_real(progress->learning_rate),
-                   "gradients", (json_int_t)progress->gradients);
+                   "gradients", (json_int_t)progress->gradients, "exchange", exchange_json(run, report));
 }
 
 static lac_status save_model(worker *w, const char *path, const epoch_report *report) {
@@ -288,6 +432,25 @@ static lac_status save_in_folder(worker *w, const char *name, const epoch_report
   return save_model(w, file, report);
 }
 
+/* Replicas that move apart, and a slack too small for float32, are said and not left to be found. */
+static void warn(worker *w, const epoch_report *report) {
+  lac_train_run *run = w->run;
+  double before = run->most_spread;
+  if (before > 0 && report->spread > 0.01 && report->spread > 2 * before) {
+    lac_context_log(
+        w->context, LAC_LOG_WARNING,
+        "epoch %.4g: the replicas move apart: they are %.3g of the mean's norm from it, at most %.3g before",
+        report->progress.epochs, report->spread, before);
+  }
+  run->most_spread = report->spread > before ? report->spread : before;
+  if (report->progress.lost > 0.1 && report->spread > 0.01) { /* where all but agree, there is little to lose */
+    lac_context_log(w->context, LAC_LOG_WARNING,
+                    "epoch %.4g: %.0f %% of the moves towards the mean are smaller than what float32 can add to a "
+                    "parameter, and are lost: a slack of %g is too small for these replicas",
+                    report->progress.epochs, 100 * report->progress.lost, run->replica.exchange.slack);
+  }
+}
+
 /* Worker 0's: metrics, models. */
 static lac_status record_epoch(worker *w, const epoch_report *report, double images_per_second) {
   lac_train_run *run = w->run;
@@ -306,11 +469,17 @@ static lac_status record_epoch(worker *w, const epoch_report *report, double ima
   lac_status status = line ? lac_train_folder_add(w->context, &run->folder, line)
                            : lac_fail(w->context, LAC_E_MEMORY, "cannot build a line of metrics");
   lac_print_json(run->session, line);
-  char bytes[32], held_out[32], test[32];
+  char bytes[32], held_out[32], test[32], mixing[64] = "";
+  if (report->observed.samples > 0) {
+    snprintf(mixing, sizeof mixing, ", t_mix %.3g rounds (predicted %.3g)", report->observed.rounds,
+             run->predicted.rounds);
+  }
   lac_progress_clear(run->session);
-  lac_print_note(run->session, "epoch %.4g: loss %.4f, held-out error %s, test error %s, %.3g s, %s sent\n",
+  warn(w, report);
+  lac_print_note(run->session, "epoch %.4g: loss %.4f, held-out error %s, test error %s, %.3g s, %s sent%s\n",
                  report->progress.epochs, report->train_loss, lac_percent_text(report->held_out.error, held_out),
-                 lac_percent_text(report->test.error, test), now->seconds, lac_bytes_text((double)now->bytes, bytes));
+                 lac_percent_text(report->test.error, test), now->seconds, lac_bytes_text((double)now->bytes, bytes),
+                 mixing);
   return status;
 }
 
@@ -329,23 +498,6 @@ static lac_status end_epoch(worker *w, double seconds, int64_t gradients) {
 }
 
 /* ---- the loop --------------------------------------------------------------------------------------------------- */
-
-static void show_progress(worker *w, const lac_replica_progress *progress, double done, double seconds) {
-  double now = lac_clock_seconds();
-  const lac_train_run *run = w->run;
-  if (w->rank != 0 || now - w->shown < 0.2 || seconds <= 0) {
-    return;
-  }
-  w->shown = now;
-  char left[32], bytes[32];
-  lac_counts counts = lac_world_counts(w->world);
-  double rest = seconds / done * (double)(progress->steps - progress->step);
-  double sent = (double)counts.bytes[LAC_TRAFFIC_MODEL] * run->workers + (double)run->before.bytes;
-  double pictures = done * (double)(progress->gradients) / (double)progress->step * (double)run->options->batch;
-  lac_progress_show(run->session, "epoch %.2f/%g loss %.4f held-out %.2f %%, %.0f images/s, %s sent, %s left",
-                    progress->epochs, run->replica.epochs, progress->loss, 100 * run->now.best,
-                    pictures * run->workers / seconds, lac_bytes_text(sent, bytes), lac_seconds_text(rest, left));
-}
 
 /* Whether anybody was asked to stop, or the time is over; the same answer everywhere. */
 static lac_status ask_stop(worker *w, double *why) {
@@ -373,28 +525,50 @@ static lac_status ask_checkpoint(worker *w, bool *due) {
 /* So many gradients lie at most between two looks at the clock and the signals. */
 enum { LOOK = 25 };
 
+/* Outer steps until the workers meet to look around; those that go their own way look by themselves. */
+static int64_t steps_until_meeting(const worker *w, int64_t left) {
+  const lac_replica_options *options = &w->run->replica;
+  bool nested = options->method == LAC_METHOD_ENTROPY || options->method == LAC_METHOD_PARLE;
+  int64_t chunk = nested ? (LOOK + options->inner_steps - 1) / options->inner_steps : LOOK;
+  return w->alone || left < chunk ? left : chunk;
+}
+
+/* How far all have come: workers that go their own way may end an advance at different steps. */
+static lac_status least_step(const worker *w, int64_t *step) {
+  double least = (double)*step;
+  if (w->alone) {
+    CLI_TRY(lac_world_min_f64(w->world, &least, 1));
+  }
+  *step = (int64_t)least;
+  return LAC_OK;
+}
+
 static lac_status run_epoch(worker *w, double *why) {
   lac_replica_progress progress = lac_replica_progress_of(w->replica);
-  int64_t pass = lac_replica_batches_per_pass(w->replica);
-  int64_t end = (progress.step / pass + 1) * pass, start_gradients = progress.gradients, first = progress.step;
-  bool nested = w->run->replica.method == LAC_METHOD_ENTROPY || w->run->replica.method == LAC_METHOD_PARLE;
-  int64_t chunk = nested ? (LOOK + w->run->replica.inner_steps - 1) / w->run->replica.inner_steps : LOOK;
+  int64_t pass = lac_replica_batches_per_pass(w->replica), least = progress.step;
+  CLI_TRY(least_step(w, &least));
+  int64_t end = (least / pass + 1) * pass, start_gradients = progress.gradients;
   double seconds = 0;
+  w->first = progress.step;
   end = end < progress.steps ? end : progress.steps;
-  while (progress.step < end) {
-    double start = lac_clock_seconds();
+  while (least < end) {
+    double start = lac_world_now(w->world);
     bool due;
-    CLI_TRY(lac_replica_advance(w->context, w->replica, end - progress.step < chunk ? end - progress.step : chunk));
-    seconds += lac_clock_seconds() - start;
-    w->trained += lac_clock_seconds() - start;
+    int64_t left = end > progress.step ? end - progress.step : 0;
+    w->begun = start - seconds;
+    CLI_TRY(lac_replica_advance(w->context, w->replica, steps_until_meeting(w, left)));
+    seconds += lac_world_now(w->world) - start;
+    w->trained += lac_world_now(w->world) - start;
     progress = lac_replica_progress_of(w->replica);
-    show_progress(w, &progress, (double)(progress.step - first), seconds);
+    least = progress.step;
+    CLI_TRY(least_step(w, &least));
+    show_progress(w, &progress, (double)(progress.step - w->first), seconds);
     CLI_TRY(ask_stop(w, why));
-    if (*why > 0 && progress.step < end) {
+    if (*why > 0 && least < end) {
       return checkpoint(w);
     }
     CLI_TRY(ask_checkpoint(w, &due));
-    if (due && progress.step < end) {
+    if (due && least < end) {
       CLI_TRY(checkpoint(w));
     }
   }
@@ -404,9 +578,11 @@ static lac_status run_epoch(worker *w, double *why) {
 static lac_status train_worker(worker *w) {
   double why = 0;
   lac_replica_progress progress = lac_replica_progress_of(w->replica);
+  CLI_TRY(least_step(w, &progress.step));
   while (!(why > 0) && progress.step < progress.steps) {
     CLI_TRY(run_epoch(w, &why));
     progress = lac_replica_progress_of(w->replica);
+    CLI_TRY(least_step(w, &progress.step));
   }
   if (w->rank > 0) {
     return LAC_OK;
@@ -429,6 +605,7 @@ lac_status lac_train_worker(lac_world *world, void *argument) {
   lac_train_run *run = argument;
   worker w = {.run = run, .context = lac_world_context(world), .world = world, .rank = lac_world_rank(world)};
   w.checkpointed = lac_clock_seconds();
+  w.alone = run->workers > 1 && lac_protocol_asynchronous(run->replica.exchange.protocol);
   CLI_TRY(meet(&w));
   if (run->options->dry_run) {
     return LAC_OK;

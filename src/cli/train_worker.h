@@ -25,6 +25,8 @@ typedef struct lac_train_run {
   char *folder_path, checkpoint_path[4096];
   lac_train_set set;
   lac_world_options world;
+  lac_cluster cluster; /* with --simulate */
+  double compute;      /* seconds of a gradient there */
   lac_status prepared; /* how this process's part before the workers ended; its message is the session's */
   int64_t lines;       /* of metrics that the checkpoint goes with */
   /* worker 0's */
@@ -33,6 +35,8 @@ typedef struct lac_train_run {
   lac_checkpoint_writer *writer;
   lac_train_totals before; /* what the checkpoint said */
   lac_train_totals now;
+  lac_mixing_time predicted; /* of the exchange, before anything is trained */
+  double most_spread;        /* of the epochs so far; 0 before the first */
   bool stopped;
 } lac_train_run;
 
@@ -41,6 +45,13 @@ lac_batches_options lac_train_batches(const lac_train_run *run, int rank);
 
 /* The name of its method. */
 const char *lac_train_method(const lac_train_run *run);
+
+/* The name of its exchange's topology; NULL when the protocol has none. */
+const char *lac_train_topology(const lac_train_run *run);
+
+/* What the exchange is going to be like, into run->predicted: rounds are NaN for one worker, where there are only
+ * bounds, and where sampling would take too long. */
+LAC_MUST_USE lac_status lac_train_predict(lac_context *context, lac_train_run *run);
 
 /* The body of a worker; `argument` is a lac_train_run. Trains to the end, or until it is asked to stop, which worker 0
  * notes in run->stopped. INTERRUPTED, without a message, when a signal asked. Collective. */

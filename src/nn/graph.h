@@ -45,7 +45,14 @@ typedef struct lac_graph {
   int64_t parameters, statistics;
   int64_t classes, batch;
   lac_image_shape input;
+  lac_net_pause_fn pause; /* called between the steps of a gradient; NULL: none */
+  void *pause_user;
 } lac_graph;
+
+/* Between two steps of a gradient. */
+static inline lac_status lac_graph_pause(const lac_graph *graph, lac_context *context) {
+  return graph->pause ? graph->pause(graph->pause_user, context) : LAC_OK;
+}
 
 /* input, conv, dense, … as a description calls them. */
 extern const char *const lac_node_names[LAC_NODE_KINDS];

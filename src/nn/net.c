@@ -187,6 +187,11 @@ static lac_status check_labels(lac_context *context, const lac_graph *graph, int
   return LAC_OK;
 }
 
+void lac_net_set_pause(lac_net *net, lac_net_pause_fn pause, void *user) {
+  net->graph.pause = pause;
+  net->graph.pause_user = user;
+}
+
 lac_status lac_net_gradient(lac_context *context, lac_net *net, const float *parameters, const float *pictures,
                             const int32_t *labels, lac_net_key key, float *gradient, double *loss, int64_t *errors) {
   double start = lac_seconds();

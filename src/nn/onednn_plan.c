@@ -262,6 +262,9 @@ lac_status lac_plan_run(lac_context *context, const lac_plan *plan, int first, i
       LAC_TRY(lac_onednn_check(
           context, dnnl_primitive_execute(step->primitive, plan->stream, step->count, step->arguments), "a step"));
     }
+    if (call->labels) {
+      LAC_TRY(lac_graph_pause(call->graph, context));
+    }
   }
   return lac_onednn_check(context, dnnl_stream_wait(plan->stream), "the steps");
 }

@@ -126,7 +126,7 @@ fail:
 /* ---- passes ---- */
 
 /* The pictures, (N, C, P), become the first activation, (C, N, P), and every layer follows. */
-static void run_forward(lac_reference *self, const float *pictures) {
+static lac_status run_forward(lac_context *context, lac_reference *self, const float *pictures) {
   const lac_graph *graph = self->graph;
   int64_t channels = graph->input.channels, plane = lac_plane(&graph->nodes[0]);
   for (int64_t c = 0; c < channels; c++) {
@@ -137,13 +137,14 @@ static void run_forward(lac_reference *self, const float *pictures) {
   }
   for (int i = 1; i < graph->count; i++) {
     layers[graph->nodes[i].kind]->forward(self, i);
+    LAC_TRY(self->pass == LAC_PASS_TRAIN ? lac_graph_pause(graph, context) : LAC_OK);
   }
   lac_reference_transpose(graph->classes, self->count, self->nodes[graph->count - 1].out, self->scores);
+  return LAC_OK;
 }
 
 static lac_status gradient(lac_context *context, void *state, const float *parameters, const float *pictures,
                            const int32_t *labels, lac_net_key key, float *out, double *loss, int64_t *errors) {
-  (void)context;
   lac_reference *self = state;
   const lac_graph *graph = self->graph;
   self->pass = LAC_PASS_TRAIN;
@@ -151,13 +152,14 @@ static lac_status gradient(lac_context *context, void *state, const float *param
   self->parameters = parameters;
   self->key = key;
   self->gradient = out;
-  run_forward(self, pictures);
+  LAC_TRY(run_forward(context, self, pictures));
   float *dscores = self->scores + graph->batch * graph->classes;
   lac_softmax(graph->batch, graph->classes, self->scores, labels, NULL, dscores, loss, errors);
   lac_reference_transpose(graph->batch, graph->classes, dscores, self->nodes[graph->count - 1].gradient);
   for (int i = graph->count - 1; i > 0; i--) {
     if (self->nodes[i].gradient) {
       layers[graph->nodes[i].kind]->backward(self, i);
+      LAC_TRY(lac_graph_pause(graph, context));
     }
   }
   return LAC_OK;
@@ -166,27 +168,24 @@ static lac_status gradient(lac_context *context, void *state, const float *param
 static lac_status predict(lac_context *context, void *state, const float *parameters, const float *statistics,
                           int64_t count, const float *pictures, const int32_t *labels, float *probabilities,
                           double *loss, int64_t *errors) {
-  (void)context;
   lac_reference *self = state;
   self->pass = LAC_PASS_PREDICT;
   self->count = count;
   self->parameters = parameters;
   self->statistics = statistics;
-  run_forward(self, pictures);
+  LAC_TRY(run_forward(context, self, pictures));
   lac_softmax(count, self->graph->classes, self->scores, labels, probabilities, NULL, loss, errors);
   return LAC_OK;
 }
 
 static lac_status collect(lac_context *context, void *state, const float *parameters, const float *pictures,
                           float *statistics) {
-  (void)context;
   lac_reference *self = state;
   self->pass = LAC_PASS_COLLECT;
   self->count = self->graph->batch;
   self->parameters = parameters;
   self->collected = statistics;
-  run_forward(self, pictures);
-  return LAC_OK;
+  return run_forward(context, self, pictures);
 }
 
 const lac_backend lac_backend_reference = {"reference", create, destroy, gradient, predict, collect};

@@ -27,7 +27,8 @@ static void allreduce_destroy(void *state) {
 }
 
 static lac_status allreduce_create(lac_context *context, lac_world *world, int64_t n, lac_traffic traffic,
-                                   void **state) {
+                                   const lac_process *process, void **state) {
+  (void)process;
   lac_allreduce *ring;
   *state = NULL;
   LAC_TRY(LAC_NEW(context, 1, &ring));
@@ -60,8 +61,9 @@ static lac_status send_piece(const lac_allreduce *ring, int piece) {
                                ring->values + piece_begin(ring, piece), piece_bytes(ring, piece), ring->traffic);
 }
 
-static lac_status allreduce_begin(lac_context *context, void *state, const float *vector) {
+static lac_status allreduce_begin(lac_context *context, void *state, int64_t round, const float *vector) {
   (void)context;
+  (void)round;
   lac_allreduce *ring = state;
   memcpy(ring->values, vector, (size_t)ring->n * sizeof *vector);
   if (ring->size == 1) {

@@ -5,12 +5,18 @@
 #include "laconic/checkpoint.h"
 #include "laconic/tensors.h"
 
+/* Where one replica stands. */
+typedef struct lac_checkpoint_place {
+  int64_t step, gradients;
+} lac_checkpoint_place;
+
 struct lac_checkpoint {
   int replicas, count; /* vectors of each replica */
   int64_t parameters, step, gradients;
   bool pending;
   const char *names[LAC_REPLICA_VECTORS];
-  float *values; /* (replicas, count, parameters) */
+  float *values;               /* (replicas, count, parameters) */
+  lac_checkpoint_place *place; /* (replicas); the first is step and gradients */
 };
 
 struct lac_checkpoint_file {
@@ -18,6 +24,7 @@ struct lac_checkpoint_file {
   int replicas;
   int64_t parameters, step, gradients;
   bool pending;
+  const char *places; /* "STEP GRADIENTS" of each replica, with commas between them, borrowed; NULL: all the same */
 };
 
 #define LAC_CHECKPOINT_KIND "checkpoint"

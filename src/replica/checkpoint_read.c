@@ -25,6 +25,30 @@ static lac_status read_number(lac_context *context, const lac_tensors *tensors, 
   return LAC_OK;
 }
 
+static bool read_counter(const char **text, char stop, int64_t *value) {
+  char *end;
+  long long found = strtoll(*text, &end, 10);
+  bool good = end != *text && *end == stop && found >= 0 && found <= most_number;
+  *text = *end ? end + 1 : end;
+  *value = found;
+  return good;
+}
+
+/* Where replica `replica` stands, which has a place of its own. */
+static lac_status read_place(lac_context *context, const lac_checkpoint_file *file, int replica,
+                             lac_checkpoint_place *place) {
+  const char *text = file->places;
+  bool good = true;
+  for (int r = 0; r <= replica && good; r++) {
+    good = read_counter(&text, ' ', &place->step) &&
+           read_counter(&text, r + 1 < file->replicas ? ',' : '\0', &place->gradients);
+  }
+  return good ? LAC_OK
+              : lac_fail(context, LAC_E_INPUT,
+                         "%s: metadata laconic.places: found '%.40s', expected steps and gradients of %d replicas",
+                         lac_tensors_path(file->tensors), file->places, file->replicas);
+}
+
 static lac_status check_kind(lac_context *context, const lac_tensors *tensors) {
   const char *kind = lac_tensors_meta(tensors, "laconic.kind"), *version = lac_tensors_meta(tensors, "laconic.version");
   if (!kind || strcmp(kind, LAC_CHECKPOINT_KIND) != 0 || !version || strcmp(version, LAC_CHECKPOINT_VERSION) != 0) {
@@ -49,6 +73,11 @@ static lac_status read_metadata(lac_context *context, const char *model, int64_t
   LAC_TRY(read_number(context, tensors, "laconic.pending", 0, 1, &pending));
   file->replicas = (int)replicas;
   file->pending = pending;
+  file->places = lac_tensors_meta(tensors, "laconic.places");
+  if (file->places) {
+    lac_checkpoint_place last;
+    LAC_TRY(read_place(context, file, file->replicas - 1, &last));
+  }
   if (!stored || strcmp(stored, model) != 0 || file->parameters != parameters) {
     return lac_fail(context, LAC_E_INPUT,
                     "%s: found a checkpoint of another network, of %" PRId64
@@ -143,8 +172,12 @@ lac_status lac_checkpoint_restore(lac_context *context, const lac_checkpoint_fil
     LAC_TRY(workers == file->replicas ? read_vector(context, file, rank, state.names[v], state.vectors[v])
                                       : read_mean(context, file, state.names[v], state.vectors[v]));
   }
-  state.step = file->step;
-  state.gradients = file->gradients;
+  lac_checkpoint_place place = {file->step, file->gradients};
+  if (file->places && workers == file->replicas) {
+    LAC_TRY(read_place(context, file, rank, &place));
+  }
+  state.step = place.step;
+  state.gradients = place.gradients;
   state.pending = file->pending;
   lac_replica_restore(replica, &state);
   return LAC_OK;

@@ -8,13 +8,14 @@
 #include "comm/tags.h"
 #include "replica/checkpoint.h"
 
-enum { NAME_BYTES = 48, PAIRS = 9 };
+enum { NAME_BYTES = 48, PAIRS = 9, PLACE_BYTES = 48 };
 
 /* ---- from the replicas to worker 0 ---- */
 
 void lac_checkpoint_destroy(lac_checkpoint **checkpoint) {
   if (*checkpoint) {
     lac_free((*checkpoint)->values);
+    lac_free((*checkpoint)->place);
     lac_free(*checkpoint);
     *checkpoint = NULL;
   }
@@ -38,10 +39,12 @@ static lac_status pack_state(lac_context *context, lac_replica *replica, int rep
                            .gradients = state.gradients,
                            .pending = state.pending};
   lac_status status = LAC_NEW(context, (int64_t)replicas * state.count * made->parameters, &made->values);
+  status = status ? status : LAC_NEW(context, replicas, &made->place);
   if (status) {
     lac_checkpoint_destroy(&made);
     return status;
   }
+  made->place[0] = (lac_checkpoint_place){state.step, state.gradients};
   for (int v = 0; v < state.count; v++) {
     if (is_kept(&state, v)) {
       memcpy(made->values + made->count * made->parameters, state.vectors[v], (size_t)made->parameters * sizeof(float));
@@ -56,16 +59,29 @@ static size_t bytes_of_replica(const lac_checkpoint *checkpoint) {
   return (size_t)checkpoint->count * (size_t)checkpoint->parameters * sizeof(float);
 }
 
+/* One message: the vectors and the place. */
+static lac_status send_state(lac_context *context, lac_world *world, const lac_checkpoint *checkpoint) {
+  char *message;
+  size_t bytes = bytes_of_replica(checkpoint), all = bytes + sizeof *checkpoint->place;
+  LAC_TRY(LAC_NEW(context, (int64_t)all, &message));
+  memcpy(message, checkpoint->values, bytes);
+  memcpy(message + bytes, checkpoint->place, sizeof *checkpoint->place);
+  lac_status status = lac_world_send_tagged(world, 0, LAC_TAG_STATE, message, all, LAC_TRAFFIC_CONTROL);
+  lac_free(message);
+  return status;
+}
+
 static lac_status receive_state(lac_context *context, lac_world *world, int from, lac_checkpoint *checkpoint) {
   lac_message message;
   size_t bytes = bytes_of_replica(checkpoint);
   LAC_TRY(lac_world_receive_tagged(world, from, LAC_TAG_STATE, from, &message));
   lac_status status = LAC_OK;
-  if (message.bytes == bytes) {
+  if (message.bytes == bytes + sizeof *checkpoint->place) {
     memcpy((char *)checkpoint->values + (size_t)from * bytes, message.data, bytes);
+    memcpy(&checkpoint->place[from], (const char *)message.data + bytes, sizeof *checkpoint->place);
   } else {
-    status =
-        lac_fail(context, LAC_E_PEER, "worker %d sent %zu bytes of state, expected %zu", from, message.bytes, bytes);
+    status = lac_fail(context, LAC_E_PEER, "worker %d sent %zu bytes of state, expected %zu", from, message.bytes,
+                      bytes + sizeof *checkpoint->place);
   }
   free(message.data);
   return status;
@@ -77,8 +93,7 @@ lac_status lac_checkpoint_gather(lac_context *context, lac_world *world, lac_rep
   LAC_TRY(pack_state(context, replica, rank == 0 ? workers : 1, checkpoint));
   lac_status status = LAC_OK;
   if (rank > 0) {
-    status = lac_world_send_tagged(world, 0, LAC_TAG_STATE, (*checkpoint)->values, bytes_of_replica(*checkpoint),
-                                   LAC_TRAFFIC_CONTROL);
+    status = send_state(context, world, *checkpoint);
   }
   for (int from = 1; rank == 0 && from < workers && !status; from++) {
     status = receive_state(context, world, from, *checkpoint);
@@ -91,14 +106,35 @@ lac_status lac_checkpoint_gather(lac_context *context, lac_world *world, lac_rep
 
 /* ---- to a file ---- */
 
+/* Where the replicas stand; *text stays NULL when all stand at one place. */
+static lac_status write_places(lac_context *context, const lac_checkpoint *checkpoint, char **text) {
+  bool same = true;
+  *text = NULL;
+  for (int r = 0; r < checkpoint->replicas; r++) {
+    same = same && checkpoint->place[r].step == checkpoint->step &&
+           checkpoint->place[r].gradients == checkpoint->gradients;
+  }
+  if (same) {
+    return LAC_OK;
+  }
+  LAC_TRY(LAC_NEW(context, (int64_t)checkpoint->replicas * PLACE_BYTES, text));
+  char *at = *text;
+  for (int r = 0; r < checkpoint->replicas; r++) {
+    at += snprintf(at, PLACE_BYTES, "%s%" PRId64 " %" PRId64, r > 0 ? "," : "", checkpoint->place[r].step,
+                   checkpoint->place[r].gradients);
+  }
+  return LAC_OK;
+}
+
 lac_status lac_checkpoint_write(lac_context *context, const char *path, const lac_checkpoint *checkpoint,
                                 const char *model, const char *totals) {
   int count = checkpoint->replicas * checkpoint->count;
-  char numbers[5][32], (*names)[NAME_BYTES] = NULL;
+  char numbers[5][32], (*names)[NAME_BYTES] = NULL, *places = NULL;
   lac_tensor *tensors = NULL;
   lac_status status = LAC_OK;
   LAC_TRY_GOTO(status, LAC_NEW(context, count, &names), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, count, &tensors), done);
+  LAC_TRY_GOTO(status, write_places(context, checkpoint, &places), done);
   for (int i = 0; i < count; i++) {
     snprintf(names[i], sizeof names[i], "%d.%s", i / checkpoint->count, checkpoint->names[i % checkpoint->count]);
     tensors[i] = (lac_tensor){.name = names[i],
@@ -112,17 +148,19 @@ lac_status lac_checkpoint_write(lac_context *context, const char *path, const la
   snprintf(numbers[2], sizeof numbers[2], "%" PRId64, checkpoint->step);
   snprintf(numbers[3], sizeof numbers[3], "%" PRId64, checkpoint->gradients);
   snprintf(numbers[4], sizeof numbers[4], "%d", checkpoint->pending);
-  const lac_text_pair pairs[PAIRS] = {{"laconic.kind", LAC_CHECKPOINT_KIND},
-                                      {"laconic.version", LAC_CHECKPOINT_VERSION},
-                                      {"laconic.replicas", numbers[0]},
-                                      {"laconic.parameters", numbers[1]},
-                                      {"laconic.step", numbers[2]},
-                                      {"laconic.gradients", numbers[3]},
-                                      {"laconic.pending", numbers[4]},
-                                      {"laconic.layers", model},
-                                      {"laconic.totals", totals}};
-  status = lac_tensors_write(context, path, tensors, count, pairs, PAIRS);
+  const lac_text_pair pairs[PAIRS + 1] = {{"laconic.kind", LAC_CHECKPOINT_KIND},
+                                          {"laconic.version", LAC_CHECKPOINT_VERSION},
+                                          {"laconic.replicas", numbers[0]},
+                                          {"laconic.parameters", numbers[1]},
+                                          {"laconic.step", numbers[2]},
+                                          {"laconic.gradients", numbers[3]},
+                                          {"laconic.pending", numbers[4]},
+                                          {"laconic.layers", model},
+                                          {"laconic.totals", totals},
+                                          {"laconic.places", places}};
+  status = lac_tensors_write(context, path, tensors, count, pairs, places ? PAIRS + 1 : PAIRS);
 done:
+  lac_free(places);
   lac_free(tensors);
   lac_free(names);
   return status;

@@ -2,6 +2,8 @@
 
 #include "base/memory.h"
 #include "laconic/replica.h"
+#include "mixing/process.h"
+#include "replica/exchange.h"
 
 static const char *const methods[] = {"sgd", "elastic", "entropy", "parle", NULL};
 static const char *const optimizers[] = {"sgd", "momentum", "nesterov", "rmsprop", "adam", "amsgrad", NULL};
@@ -51,6 +53,14 @@ static const lac_option table[] = {
      .high = 1e12,
      .fallback = "1",
      .help = "first scope of elastic and parle: how far replicas may go from their mean"},
+    {.key = "exchange",
+     .type = LAC_OPTION_NAME,
+     .offset = offsetof(lac_replica_options, exchange.protocol),
+     .names = lac_protocol_name_list,
+     .fallback = "allreduce",
+     .help =
+         "how replicas mix: see laconic mix. Parle and elastic are drawn to what it gives in place of the mean; sgd "
+         "mixes models, but gradients with allreduce of period and slack 1"},
     {.key = "overlap",
      .type = LAC_OPTION_FLAG,
      .offset = offsetof(lac_replica_options, overlap),
@@ -140,6 +150,52 @@ const lac_option *lac_replica_option_table(void) {
   return table;
 }
 
+/* ---- the exchange ---- */
+
+static lac_process_options exchange_of(const lac_replica_options *options) {
+  lac_process_options exchange = options->exchange;
+  exchange.period = exchange.period == 0 ? 1 : exchange.period;
+  exchange.slack = exchange.slack == 0 ? 1 : exchange.slack;
+  return exchange;
+}
+
+bool lac_replica_mixes_models(const lac_replica_options *options) {
+  lac_process_options exchange = exchange_of(options);
+  return options->method == LAC_METHOD_SGD &&
+         !(exchange.protocol == LAC_PROTOCOL_ALLREDUCE && exchange.period == 1 && exchange.slack == 1);
+}
+
+lac_status lac_replica_process(lac_context *context, const lac_replica_options *options, int workers,
+                               lac_process **process) {
+  lac_process_options exchange = exchange_of(options);
+  return lac_process_create(context, &exchange, workers, options->seed, process);
+}
+
+/* What an exchange can be combined with. */
+static lac_status check_exchange(lac_context *context, const lac_replica_options *options, int workers) {
+  lac_process *process;
+  if (options->overlap && lac_replica_mixes_models(options)) {
+    return lac_fail(context, LAC_E_USAGE,
+                    "overlap: found it with sgd and the exchange %s, expected it without: models travel while the "
+                    "gradient is computed in any case",
+                    lac_protocol_name_list[options->exchange.protocol]);
+  }
+  int protocol = options->exchange.protocol;
+  if (options->overlap && lac_protocol_asynchronous(protocol)) {
+    return lac_fail(context, LAC_E_USAGE, "overlap: found it with %s, expected it without: nobody waits there",
+                    lac_protocol_name_list[protocol]);
+  }
+  if (options->exchange.delay > 0) {
+    return lac_fail(context, LAC_E_USAGE,
+                    "delay: found %g rounds, expected none: it is for laconic mix, here messages take "
+                    "the time that they take",
+                    options->exchange.delay);
+  }
+  LAC_TRY(lac_replica_process(context, options, workers, &process));
+  lac_process_destroy(&process);
+  return LAC_OK;
+}
+
 lac_status lac_replica_check(lac_context *context, const lac_replica_options *options, int workers) {
   lac_schedule schedule;
   LAC_TRY(lac_schedule_parse_drops(context, options->drops, &schedule));
@@ -154,5 +210,5 @@ lac_status lac_replica_check(lac_context *context, const lac_replica_options *op
     return lac_fail(context, LAC_E_USAGE, "warm-up: found %g epochs, expected at most the %g of the training",
                     options->warm_up, options->epochs);
   }
-  return LAC_OK;
+  return workers > 1 ? check_exchange(context, options, workers) : LAC_OK;
 }

@@ -150,6 +150,60 @@ static void others_start_at_the_mean(void **state) {
   }
 }
 
+/* Without rounds: worker r makes r steps more than the one before it, and goes on from there. */
+static lac_status uneven_body(lac_world *world, void *argument) {
+  const job *j = argument;
+  lac_context *context = lac_world_context(world);
+  lac_checkpoint *checkpoint = NULL;
+  lac_checkpoint_file *file = NULL;
+  lac_replica *replica;
+  int rank;
+  lac_status status = create(context, world, j, &rank, &replica);
+  if (!status) {
+    status = lac_replica_advance(context, replica, 2 + 3 * rank);
+  }
+  if (!status) {
+    status = lac_checkpoint_gather(context, world, replica, &checkpoint);
+  }
+  if (!status && rank == 0) {
+    lac_checkpoint_writer *writer;
+    status = lac_checkpoint_writer_create(context, j->path, model, &writer);
+    status = status ? status : lac_checkpoint_writer_put(context, writer, &checkpoint, "sums so far");
+    status = status ? status : lac_checkpoint_writer_wait(context, writer);
+    lac_checkpoint_writer_destroy(&writer);
+  }
+  if (!status) {
+    status = lac_world_barrier(world);
+  }
+  lac_replica_destroy(&replica);
+  if (!status) {
+    status = create(context, world, j, &rank, &replica);
+  }
+  if (!status) {
+    status = lac_checkpoint_open(context, j->path, model, N, &file);
+  }
+  for (int count = 3; count >= 2 && !status; count--) { /* as many as there were, and others: where worker 0 stood */
+    status = lac_checkpoint_restore(context, file, rank, count, replica);
+    lac_replica_progress progress = lac_replica_progress_of(replica);
+    int64_t step = count == 3 ? 2 + 3 * rank : 2;
+    if (!status && (progress.step != step || progress.gradients != step)) {
+      status =
+          lac_fail(context, LAC_E_INTERNAL, "worker %d: step %d, expected %d", rank, (int)progress.step, (int)step);
+    }
+  }
+  lac_checkpoint_close(&file);
+  lac_replica_destroy(&replica);
+  return status;
+}
+
+static void each_worker_goes_on_where_it_stood(void **state) {
+  (void)state;
+  job j = {.options = settings(false), .path = "c.safetensors"};
+  j.options.method = LAC_METHOD_SGD;
+  j.options.exchange = (lac_process_options){.protocol = LAC_PROTOCOL_ADPSGD, .topology.kind = LAC_TOPOLOGY_RING};
+  run(threads(3), uneven_body, &j, LAC_OK, NULL);
+}
+
 static void other_models_are_refused(void **state) {
   float x[N];
   job j = {.options = settings(false), .path = "c.safetensors", .x = x};
@@ -181,6 +235,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(taken_up_is_as_never_put_down),
       cmocka_unit_test_setup_teardown(others_start_at_the_mean, make_context, drop_context),
+      cmocka_unit_test(each_worker_goes_on_where_it_stood),
       cmocka_unit_test_setup_teardown(other_models_are_refused, make_context, drop_context),
       cmocka_unit_test(failures_are_told),
   };
