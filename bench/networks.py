@@ -25,6 +25,7 @@ import runs
 
 MNIST = ["--model", "lenet", "--learning-rate", "0.1", "--held-out", "0", "--batch", "128"]
 SHORT = ["--epochs", "12", "--drops", "5,8,10", "--drop-factor", "0.2"]
+LONGER = ["--epochs", "21", "--drops", "9,14,17.5", "--drop-factor", "0.2"]
 OUTER = ["--epochs", "0.84", "--drops", "0.4,0.6,0.74", "--drop-factor", "0.1"]
 CIFAR = ["--model", "allcnn", "--width", "0.25", "--learning-rate", "0.1", "--weight-decay", "1e-3", "--held-out", "0",
          "--batch", "128", "--flip", "--crop", "4"]
@@ -36,7 +37,7 @@ RESNET = ["--model", "resnet20", "--learning-rate", "0.1", "--weight-decay", "5e
 # name: (workers, options)
 SETS = {
     "mnist": ("mnist", {
-        "sgd": (1, [*MNIST, *SHORT, "--method", "sgd"]),
+        "sgd": (1, [*MNIST, *LONGER, "--method", "sgd"]),
         "elastic-3": (3, [*MNIST, *SHORT, "--method", "elastic"]),
         "entropy": (1, [*MNIST, *OUTER, "--method", "entropy"]),
         "parle-3": (3, [*MNIST, *OUTER, "--method", "parle"]),
