@@ -64,6 +64,8 @@ typedef struct lac_process_options {
                      is older, up to a round and twice the delay on the average: it is kept until the next comes */
 } lac_process_options;
 
+/* Key protocol, for programs that call it so. Borrowed. Local. */
+LAC_API const lac_option *lac_protocol_option_table(void);
 /* Keys period, slack, delay; those of the topology are in its own table. Borrowed. Local. */
 LAC_API const lac_option *lac_process_option_table(void);
 

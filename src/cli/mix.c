@@ -13,23 +13,13 @@
 
 typedef struct mix_options {
   lac_common_options common;
-  int protocol; /* lac_protocol */
   char *compare, *workers, *model_bytes, *compute, *network, *plot;
   int64_t seed;
   lac_process_options process;
   lac_mixing_options mixing;
 } mix_options;
 
-static const char *const protocols[] = {"allreduce", "server",     "async-server", "dpsgd",
-                                        "adpsgd",    "async-ring", "periodic",     NULL};
-
 static const lac_option mix_option_table[] = {
-    {.key = "protocol",
-     .type = LAC_OPTION_NAME,
-     .offset = offsetof(mix_options, protocol),
-     .names = protocols,
-     .fallback = "dpsgd",
-     .help = "how the workers' models are mixed"},
     LAC_TEXT_OPTION(mix_options, compare, "compare", "LIST",
                     "several protocols side by side in place of one: all, or names with commas between them"),
     LAC_TEXT_OPTION(mix_options, workers, "workers", "LIST",
@@ -53,6 +43,7 @@ static const lac_option mix_option_table[] = {
 };
 
 static const lac_option_group mix_groups[] = {
+    {.title = "Options of the protocol", .table = lac_protocol_option_table, .offset = offsetof(mix_options, process)},
     {.title = "Options", .own = mix_option_table},
     {.title = "Options of the topology",
      .table = lac_topology_option_table,
@@ -193,15 +184,15 @@ static void print_json(lac_session *session, const mix_result *result) {
                             lac_json_real(time->rounds), "updates", lac_json_real(time->updates), "lower",
                             lac_json_real(time->lower), "upper", lac_json_real(time->upper), "standard_error",
                             lac_json_real(time->standard_error), "samples", (json_int_t)time->samples);
-  json_t *line =
-      json_pack("{s:s, s:s?, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "protocol",
-                protocols[result->protocol], "topology", result->topology, "workers", (json_int_t)result->workers,
-                "slots", (json_int_t)result->slots, "t_mix", t_mix, "spectral_gap", lac_json_real(time->spectral_gap),
-                "messages_per_round", lac_json_real(result->messages), "bytes_per_round", lac_json_real(result->bytes),
-                "messages_until_mixed", lac_json_real(rounds_of(result) * result->messages), "bytes_until_mixed",
-                lac_json_real(rounds_of(result) * result->bytes), "round_seconds", lac_json_real(result->round_seconds),
-                "seconds_until_mixed", lac_json_real(seconds_of(result)), "never",
-                *time->reason ? json_string(time->reason) : json_null());
+  json_t *line = json_pack(
+      "{s:s, s:s?, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "protocol",
+      lac_protocol_names()[result->protocol], "topology", result->topology, "workers", (json_int_t)result->workers,
+      "slots", (json_int_t)result->slots, "t_mix", t_mix, "spectral_gap", lac_json_real(time->spectral_gap),
+      "messages_per_round", lac_json_real(result->messages), "bytes_per_round", lac_json_real(result->bytes),
+      "messages_until_mixed", lac_json_real(rounds_of(result) * result->messages), "bytes_until_mixed",
+      lac_json_real(rounds_of(result) * result->bytes), "round_seconds", lac_json_real(result->round_seconds),
+      "seconds_until_mixed", lac_json_real(seconds_of(result)), "never",
+      *time->reason ? json_string(time->reason) : json_null());
   lac_print_json(session, line);
 }
 
@@ -230,8 +221,8 @@ static void describe_time(lac_session *session, const lac_mixing_time *time) {
 static void describe(const mix_run *run, const mix_result *result) {
   lac_session *session = run->session;
   char a[32], b[32], c[32];
-  lac_print(session, "protocol       %s, %" PRId64 " workers%s%s\n", protocols[result->protocol], result->workers,
-            result->topology ? ", " : "", result->topology ? result->topology : "");
+  lac_print(session, "protocol       %s, %" PRId64 " workers%s%s\n", lac_protocol_names()[result->protocol],
+            result->workers, result->topology ? ", " : "", result->topology ? result->topology : "");
   if (result->slots > result->workers) {
     lac_print(session, "slots          %" PRId64 ", of them %" PRId64 " for buffers\n", result->slots,
               result->slots - result->workers);
@@ -252,7 +243,7 @@ static void print_row(lac_session *session, const mix_result *result) {
   char text[6][32];
   const lac_mixing_time *time = &result->time;
   double updates = time->kind == LAC_MIXING_BOUND ? time->upper * (double)result->workers : time->updates;
-  lac_print(session, "%-13s%-15s%8" PRId64 "  %-9s%10s%11s%12s%10s%11s%12s\n", protocols[result->protocol],
+  lac_print(session, "%-13s%-15s%8" PRId64 "  %-9s%10s%11s%12s%10s%11s%12s\n", lac_protocol_names()[result->protocol],
             result->topology ? result->topology : "-", result->workers, lac_mixing_kind_name(time->kind),
             number_text(rounds_of(result), text[0]), number_text(updates, text[1]),
             number_text(result->messages, text[2]), lac_bytes_text(result->bytes, text[3]),
@@ -280,11 +271,11 @@ static void print_exponents(const mix_run *run) {
     double rounds = exponent(results, run->size_count, false), updates = exponent(results, run->size_count, true);
     if (isfinite(rounds)) {
       lac_print(run->session, "%s: the mixing time grows as n^%.2f in rounds, n^%.2f in updates\n",
-                protocols[run->protocols[p]], rounds, updates);
+                lac_protocol_names()[run->protocols[p]], rounds, updates);
     }
-    lac_print_json(run->session,
-                   json_pack("{s:s, s:s, s:{s:o, s:o}}", "event", "growth", "protocol", protocols[run->protocols[p]],
-                             "exponent", "rounds", lac_json_real(rounds), "updates", lac_json_real(updates)));
+    lac_print_json(run->session, json_pack("{s:s, s:s, s:{s:o, s:o}}", "event", "growth", "protocol",
+                                           lac_protocol_names()[run->protocols[p]], "exponent", "rounds",
+                                           lac_json_real(rounds), "updates", lac_json_real(updates)));
   }
 }
 
@@ -319,7 +310,7 @@ static lac_status draw(const mix_run *run) {
   }
   for (int p = 0; p < run->protocol_count; p++) {
     ptrdiff_t at = (ptrdiff_t)p * run->size_count;
-    const char *name = protocols[run->protocols[p]];
+    const char *name = lac_protocol_names()[run->protocols[p]];
     curve[p] = (lac_curve){name, x + at, rounds + at, run->size_count};
     curve[run->protocol_count + p] = (lac_curve){name, x + at, updates + at, run->size_count};
   }
@@ -338,8 +329,9 @@ static void report(const mix_run *run) {
   bool sorted = run->size_count == 1;
   for (int i = 0; i < count; i++) {
     if (*run->results[i].time.reason && count > 1) {
-      lac_print_note(run->session, "%s, %" PRId64 " workers: never mixes: %s\n", protocols[run->results[i].protocol],
-                     run->results[i].workers, run->results[i].time.reason);
+      lac_print_note(run->session, "%s, %" PRId64 " workers: never mixes: %s\n",
+                     lac_protocol_names()[run->results[i].protocol], run->results[i].workers,
+                     run->results[i].time.reason);
     }
   }
   if (count == 1 && !run->session->json) {
@@ -366,7 +358,7 @@ static void report(const mix_run *run) {
 static lac_status choose_protocols(mix_run *run) {
   const char *list = run->options->compare;
   if (!list) {
-    run->protocols[run->protocol_count++] = run->options->protocol;
+    run->protocols[run->protocol_count++] = run->options->process.protocol;
     return LAC_OK;
   }
   bool all = strcmp(list, "all") == 0;
@@ -374,10 +366,11 @@ static lac_status choose_protocols(mix_run *run) {
   while (!all && list) {
     size_t length = strcspn(list, ",");
     int found = 0;
-    while (protocols[found] && !(strlen(protocols[found]) == length && strncmp(protocols[found], list, length) == 0)) {
+    while (lac_protocol_names()[found] && !(strlen(lac_protocol_names()[found]) == length &&
+                                            strncmp(lac_protocol_names()[found], list, length) == 0)) {
       found++;
     }
-    if (!protocols[found] || wanted[found]) {
+    if (!lac_protocol_names()[found] || wanted[found]) {
       return lac_fail(
           run->session->context, LAC_E_USAGE,
           "--compare: found '%.*s', expected all, or some of allreduce, server, async-server, dpsgd, adpsgd, "

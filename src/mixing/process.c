@@ -21,6 +21,20 @@ bool lac_protocol_on_topology(int protocol) {
   return protocol == LAC_PROTOCOL_DPSGD || protocol == LAC_PROTOCOL_ADPSGD || protocol == LAC_PROTOCOL_ASYNC_RING;
 }
 
+static const lac_option protocol_table[] = {
+    {.key = "protocol",
+     .type = LAC_OPTION_NAME,
+     .offset = offsetof(lac_process_options, protocol),
+     .names = lac_protocol_name_list,
+     .fallback = "dpsgd",
+     .help = "how the workers' models are mixed"},
+    LAC_OPTIONS_END,
+};
+
+const lac_option *lac_protocol_option_table(void) {
+  return protocol_table;
+}
+
 static const lac_option table[] = {
     {.key = "period",
      .type = LAC_OPTION_INT,

@@ -197,12 +197,7 @@ static lac_status server_start(lac_context *context, void *state, float *x) {
   add_part(o, x);
   for (int other = 1; other < o->end.size; other++) {
     lac_message message;
-    bool end;
-    LAC_TRY(lac_world_receive_tagged(o->end.world, other, LAC_TAG_EXCHANGE, other, &message));
-    LAC_TRY(lac_async_is_end(context, &o->end, &message, &end));
-    if (end || message.bytes == 0) {
-      return lac_fail(context, LAC_E_PEER, "worker %d sent no model to the server, expected one", other);
-    }
+    LAC_TRY(lac_async_receive(context, &o->end, other, &message));
     add_part(o, message.data);
     free(message.data);
   }
@@ -234,13 +229,8 @@ static lac_status server_after(lac_context *context, void *state, int64_t update
     return LAC_OK;
   }
   lac_message message;
-  bool end;
   LAC_TRY(lac_async_send(&o->end, 0, o->change, LAC_TRAFFIC_MODEL));
-  LAC_TRY(lac_world_receive_tagged(o->end.world, 0, LAC_TAG_EXCHANGE, 0, &message));
-  LAC_TRY(lac_async_is_end(context, &o->end, &message, &end));
-  if (end || message.bytes == 0) {
-    return lac_fail(context, LAC_E_PEER, "worker 0 sent no model to worker %d, expected one", o->end.rank);
-  }
+  LAC_TRY(lac_async_receive(context, &o->end, 0, &message));
   memcpy(o->answer, message.data, vector_bytes(o));
   free(message.data);
   return LAC_OK;

@@ -128,12 +128,7 @@ static void adopt(lac_async_server *s, const float *server, float slack, float *
 /* The server's copy, from worker 0. */
 static lac_status receive_copy(lac_context *context, lac_async_server *s, float slack, float *x) {
   lac_message message;
-  bool end;
-  LAC_TRY(lac_world_receive_tagged(s->end.world, 0, LAC_TAG_EXCHANGE, 0, &message));
-  LAC_TRY(lac_async_is_end(context, &s->end, &message, &end));
-  if (end || message.bytes == 0) {
-    return lac_fail(context, LAC_E_PEER, "worker 0 sent no model to worker %d, expected one", s->end.rank);
-  }
+  LAC_TRY(lac_async_receive(context, &s->end, 0, &message));
   adopt(s, message.data, slack, x);
   free(message.data);
   return LAC_OK;

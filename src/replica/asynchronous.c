@@ -116,6 +116,15 @@ lac_status lac_async_send(lac_async_end *end, int to, const float *vector, lac_t
   return lac_world_send_tagged(end->world, to, LAC_TAG_EXCHANGE, vector, (size_t)end->n * sizeof *vector, traffic);
 }
 
+lac_status lac_async_receive(lac_context *context, lac_async_end *end, int from, lac_message *message) {
+  bool over;
+  LAC_TRY(lac_world_receive_tagged(end->world, from, LAC_TAG_EXCHANGE, from, message));
+  LAC_TRY(lac_async_is_end(context, end, message, &over));
+  return over || message->bytes == 0
+             ? lac_fail(context, LAC_E_PEER, "worker %d sent no model to worker %d, expected one", from, end->rank)
+             : LAC_OK;
+}
+
 lac_status lac_async_say_end(lac_async_end *end, int count, const int32_t *to) {
   static const unsigned char word = 0;
   for (int k = 0; k < count; k++) {

@@ -83,6 +83,9 @@ lac_status lac_async_open(lac_context *context, lac_world *world, int64_t n, con
                           lac_async_end *end);
 void lac_async_close(lac_async_end *end);
 lac_status lac_async_send(lac_async_end *end, int to, const float *vector, lac_traffic traffic);
+/* Waits for a vector of worker `from`, the next message; its data is the caller's. Errors: PEER, naming both, for
+ * anything else; TIMEOUT, INTERRUPTED. */
+lac_status lac_async_receive(lac_context *context, lac_async_end *end, int from, lac_message *message);
 /* Says to each of `to` that nothing more comes in this advance. */
 lac_status lac_async_say_end(lac_async_end *end, int count, const int32_t *to);
 /* True for such a word, which is noted. Fails for a message of a size that cannot be; frees its data in both cases. */

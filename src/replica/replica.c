@@ -418,8 +418,9 @@ static lac_status outer_step(lac_context *context, lac_replica *replica) {
     memcpy(replica->away, lac_scheme_offer(scheme), (size_t)scheme->n * sizeof *replica->away);
     lac_scheme_compare(scheme, lac_scheme_offer(scheme), replica->away);
     lac_scheme_update(scheme, replica->away);
-  } else if (!mixing_step(replica)) {
-    lac_scheme_update(scheme, NULL); /* W is the identity: nothing is away from what it is drawn to */
+  } else if (!mixing_step(replica)) { /* W is the identity: nothing is away from what it is drawn to */
+    lac_scheme_update(scheme, NULL);
+    return LAC_OK; /* a mean that has come already is for the next mixing */
   } else if (scheme->options->overlap) {
     LAC_TRY(finish_exchange(context, replica)); /* that of the step before; what x moves along is offered first */
     memcpy(replica->offer, lac_scheme_offer(scheme), (size_t)scheme->n * sizeof *replica->offer);
