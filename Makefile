@@ -6,7 +6,7 @@ BUILD_PACKAGES = gcc libc6-dev cmake ninja-build pkgconf libopenmpi-dev libopenb
                  libarpack2-dev libsuitesparse-dev
 RUN_PACKAGES   = openmpi-bin gnuplot-nox
 PEER_PACKAGES  = python3 python3-numpy python3-faiss
-CHECK_PACKAGES = git libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev python3-h5py
+CHECK_PACKAGES = git libsimgrid-dev libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev python3-h5py
 DEMO_PACKAGES  = dataset-fashion-mnist
 LONG_PACKAGES  = $(if $(shell command -v npm),,nodejs npm)
 BENCH_PACKAGES = python3-torch python3-scipy
@@ -62,6 +62,7 @@ bench: packages-bench build  ## measure what docs/benchmarks.md reports: an hour
 	@env $$($(PYTHON) bench/blas.py) build/bench/machine
 	@env $$($(PYTHON) bench/blas.py) build/bench/kernels
 	@build/bench/ring_convoys
+	@build/bench/ring_order
 	@$(PYTHON) bench/encode_faiss.py build/bench/encode
 	@$(PYTHON) bench/search_faiss.py build/bench/search
 	@$(PYTHON) bench/nets_torch.py build/bench/nets

@@ -9,6 +9,14 @@ set_target_properties(laconic_program PROPERTIES INSTALL_RPATH "$ORIGIN/${librar
 
 install(TARGETS laconic EXPORT laconicTargets INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(TARGETS laconic_program)
+# The program finds these by LACONIC_HELPERS, from its own folder; in a build tree they are beside it.
+set(helpers_dir ${CMAKE_INSTALL_LIBEXECDIR}/laconic)
+file(RELATIVE_PATH helpers_from_program ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBEXECDIR}/laconic)
+target_compile_definitions(laconic_program PRIVATE LACONIC_HELPERS="${helpers_from_program}")
+if(laconic_has_smpi)
+  install(TARGETS laconic_smpi laconic_platform LIBRARY DESTINATION ${helpers_dir} RUNTIME DESTINATION ${helpers_dir})
+  target_compile_definitions(laconic_smpi PRIVATE LACONIC_HELPERS="${helpers_from_program}")
+endif()
 install(DIRECTORY include/laconic TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
 install(FILES LICENSE TYPE DOC)
 

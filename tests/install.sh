@@ -19,6 +19,9 @@ for file in bin/laconic include/laconic/laconic.h share/man/man1/laconic.1 share
             share/bash-completion/completions/laconic; do
   [ -s "prefix/$file" ] || { echo "$file is not installed"; exit 1; }
 done
+for file in laconic-smpi.so laconic-platform; do # where SimGrid is
+  [ ! -e "$tree/$file" ] || [ -s "prefix/libexec/laconic/$file" ] || { echo "$file is not installed"; exit 1; }
+done
 if grep -rIF -e "$tree" -e "$work/unpacked" prefix; then
   echo "the files above name the build tree or the folder of the first installation"
   exit 1

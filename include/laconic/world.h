@@ -95,10 +95,14 @@ LAC_API lac_counts lac_world_counts(const lac_world *world);
  * Local. */
 LAC_API double lac_world_now(const lac_world *world);
 
+/* Whether this program was built for the MPI simulator SMPI: its ranks then live in simulated time, their clock is the
+ * simulator's, and lac_world_spend advances it. Local. */
+LAC_API bool lac_world_smpi(void);
+
 /* Says that this worker has computed for so long: on sim its clock advances by `seconds`, divided by its speed and
  * jittered, while the workers that are behind it run. Values that are below 0, or not finite, or would set the clock
- * beyond all numbers, count as 0. Does nothing on the other back ends, where computing takes its time by itself. Local.
- */
+ * beyond all numbers, count as 0. In a program for SMPI it executes that long on its simulated host, at the host's
+ * speed. Does nothing on the other back ends, where computing takes its time by itself. Local. */
 LAC_API void lac_world_spend(lac_world *world, double seconds);
 
 /* Callers' tags are 0 to LAC_TAG_LIMIT - 1. */
@@ -129,10 +133,13 @@ LAC_API LAC_MUST_USE lac_status lac_world_receive(lac_world *world, int from, in
 LAC_API LAC_MUST_USE lac_status lac_world_poll(lac_world *world, int from, int tag, lac_message *message, bool *found);
 
 /* Collectives. Every worker calls them in the same order with the same sizes; status equal on all workers unless
- * TIMEOUT or MEMORY. Reductions add in rank order, ((x_0 + x_1) + x_2) + …, along a chain and back in pieces of 64 KiB:
- * 2 (P - 1) ceil(8 n / 65536) control messages summed over workers; a barrier P ceil(log2 P), a broadcast
- * (P - 1) ceil(bytes / 65536), a gathering 2 (P - 1) when all blocks together are at most 64 KiB and P (P - 1) when
- * they are more, an agreement 2 (P - 1). In min and max a value that is not a number wins. */
+ * TIMEOUT or MEMORY. Reductions add in rank order, ((x_0 + x_1) + x_2) + …: up to 65,536 / P bytes the values of all
+ * come to worker 0 by a tree and the result goes back by one, more goes along a chain and back in pieces of 64 KiB.
+ * Control messages, summed over workers: a reduction 2 (P - 1) or 2 (P - 1) ceil(8 n / 65536), a barrier
+ * P ceil(log2 P), a broadcast (P - 1) ceil(bytes / 65536), a gathering 2 (P - 1) when all blocks together are at most
+ * 64 KiB and P (P - 1) when they are more, an agreement 2 (P - 1). One after the other are 2 ceil(log2 P) of a small
+ * reduction, a small gathering and an agreement, ceil(log2 P) of a barrier and of a broadcast of up to 64 KiB. In min
+ * and max a value that is not a number wins. */
 LAC_API LAC_MUST_USE lac_status lac_world_barrier(lac_world *world);
 LAC_API LAC_MUST_USE lac_status lac_world_sum_f64(lac_world *world, double *values, int64_t count);
 LAC_API LAC_MUST_USE lac_status lac_world_sum_i64(lac_world *world, int64_t *values, int64_t count);

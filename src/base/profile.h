@@ -18,7 +18,8 @@ lac_profile *lac_context_profile(const lac_context *context);
 void lac_profile_add(lac_context *context, const char *name, double seconds, int64_t messages, int64_t bytes,
                      double flops);
 
-/* Seconds on the monotonic clock. */
+/* Seconds on the monotonic clock; in a program for SMPI on the simulated one, where only lac_world_spend and messages
+ * take time. */
 double lac_seconds(void);
 
 #endif

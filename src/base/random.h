@@ -24,6 +24,7 @@ typedef enum lac_purpose {
   LAC_RANDOM_PROCESS,    /* a: path */
   LAC_RANDOM_PEER,       /* who is asked, a: worker, b: update */
   LAC_RANDOM_SIMULATION, /* jitter of a simulated cluster, a: worker or link */
+  LAC_RANDOM_CALIBRATE,  /* points and pictures to measure with, a: what, b: columns */
 } lac_purpose;
 
 typedef struct lac_random {

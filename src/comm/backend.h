@@ -25,6 +25,7 @@ typedef struct lac_backend {
   const char *name;
   size_t packet_limit; /* most bytes in one packet: longer messages are sent in parts */
   double slice;        /* longest sleep (seconds) after which the interrupt flag must be looked at */
+  bool endless;        /* waits have no deadline here */
 
   /* Sends a copy; never waits for the receiver. Packets between a pair arrive in the order sent, whatever their tags.
    * Errors: MEMORY, PEER. */

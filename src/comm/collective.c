@@ -72,10 +72,81 @@ static size_t piece_at(size_t bytes, size_t at) {
   return bytes - at < LAC_PIECE_BYTES ? bytes - at : LAC_PIECE_BYTES;
 }
 
+/* ---- trees, for what is small: 2 ceil(log2 P) messages one after the other in place of 2 (P - 1) ---- */
+
+static lac_status receive_into(lac_world *world, int from, int tag, void *data, size_t bytes) {
+  void *got;
+  LAC_TRY(receive_piece(world, from, tag, bytes, &got));
+  memcpy(data, got, bytes);
+  free(got);
+  return LAC_OK;
+}
+
+/* The blocks (P * bytes) of all workers at worker 0, in rank order: a worker hands over those of itself and of the
+ * following ones whose blocks it has. */
+static lac_status tree_gather(lac_world *world, int tag, char *blocks, size_t bytes) {
+  for (int step = 1; step < world->size; step *= 2) {
+    if (world->rank & step) {
+      int end = world->rank + step < world->size ? world->rank + step : world->size;
+      return send_piece(world, world->rank - step, tag, blocks + (size_t)world->rank * bytes,
+                        (size_t)(end - world->rank) * bytes);
+    }
+    int from = world->rank + step;
+    if (from < world->size) {
+      int end = from + step < world->size ? from + step : world->size;
+      LAC_TRY(receive_into(world, from, tag, blocks + (size_t)from * bytes, (size_t)(end - from) * bytes));
+    }
+  }
+  return LAC_OK;
+}
+
+/* What the root has, at every worker. */
+static lac_status tree_spread(lac_world *world, int root, int tag, void *data, size_t bytes) {
+  int size = world->size, mine = (world->rank - root + size) % size, step = 1; /* ranks counted from the root */
+  while (step < size && !(mine & step)) {
+    step *= 2;
+  }
+  if (mine != 0) {
+    LAC_TRY(receive_into(world, (world->rank - step + size) % size, tag, data, bytes));
+  }
+  for (step /= 2; step >= 1; step /= 2) {
+    if (mine + step < size) {
+      LAC_TRY(send_piece(world, (world->rank + step) % size, tag, data, bytes));
+    }
+  }
+  return LAC_OK;
+}
+
+static bool is_small(const lac_world *world, size_t bytes) {
+  return bytes <= LAC_PIECE_BYTES / (size_t)world->size;
+}
+
+/* Every worker's values come to worker 0, which combines them in rank order, as the chain does. */
+static lac_status reduce_small(lac_world *world, char *values, size_t bytes, lac_combine_fn combine, int tag) {
+  char *blocks;
+  LAC_TRY(LAC_NEW(world->context, world->size * (int64_t)bytes, &blocks));
+  memcpy(blocks + (size_t)world->rank * bytes, values, bytes);
+  lac_status status = tree_gather(world, tag, blocks, bytes);
+  for (int rank = 1; !status && world->rank == 0 && rank < world->size; rank++) {
+    combine(blocks, blocks + (size_t)rank * bytes, bytes);
+  }
+  if (!status) {
+    status = tree_spread(world, 0, tag, blocks, bytes);
+  }
+  if (!status) {
+    memcpy(values, blocks, bytes);
+  }
+  lac_free(blocks);
+  return status;
+}
+
 /* Along the chain of ranks and back, piece by piece: while one piece comes back, the next is on its way. */
 static lac_status reduce(lac_world *world, char *values, size_t bytes, lac_combine_fn combine, int tag) {
   int before = world->rank - 1, after = world->rank + 1;
   bool last = after == world->size;
+  if (bytes > 0 && is_small(world, bytes)) {
+    return reduce_small(world, values, bytes, combine, tag);
+  }
   for (size_t at = 0; at < bytes; at += LAC_PIECE_BYTES) {
     size_t piece = piece_at(bytes, at);
     if (before >= 0) {
@@ -143,6 +214,9 @@ lac_status lac_world_broadcast(lac_world *world, int root, void *data, size_t by
   if (root < 0 || root >= size) {
     return lac_fail(world->context, LAC_E_USAGE, "broadcast: found root %d, expected 0 to %d", root, size - 1);
   }
+  if (bytes > 0 && bytes <= LAC_PIECE_BYTES) {
+    return tree_spread(world, root, LAC_TAG_BROADCAST, data, bytes);
+  }
   int before = (world->rank - 1 + size) % size, after = (world->rank + 1) % size;
   for (size_t at = 0; at < bytes; at += LAC_PIECE_BYTES) {
     size_t piece = piece_at(bytes, at);
@@ -159,26 +233,8 @@ lac_status lac_world_broadcast(lac_world *world, int root, void *data, size_t by
   return LAC_OK;
 }
 
-/* Small blocks, along the chain and back: forwards go those of all before, backwards all. */
-static lac_status gather_small(lac_world *world, size_t bytes, char *blocks) {
-  int before = world->rank - 1, after = world->rank + 1;
-  size_t held = (size_t)world->rank * bytes, all = (size_t)world->size * bytes;
-  void *got;
-  if (before >= 0) {
-    LAC_TRY(receive_piece(world, before, LAC_TAG_GATHER, held, &got));
-    memcpy(blocks, got, held);
-    free(got);
-  }
-  if (after < world->size) {
-    LAC_TRY(send_piece(world, after, LAC_TAG_GATHER, blocks, held + bytes));
-    LAC_TRY(receive_piece(world, after, LAC_TAG_GATHER, all, &got));
-    memcpy(blocks, got, all);
-    free(got);
-  }
-  return before >= 0 ? send_piece(world, before, LAC_TAG_GATHER, blocks, all) : LAC_OK;
-}
-
-/* Large ones around the ring: at step s a worker passes on the block of the worker s before it. */
+/* Small blocks by way of worker 0, large ones around the ring: at step s a worker passes on the block of the worker s
+ * before it. */
 lac_status lac_world_gather(lac_world *world, const void *mine, size_t bytes, void *all) {
   int size = world->size, before = (world->rank - 1 + size) % size, after = (world->rank + 1) % size;
   char *blocks = all;
@@ -186,8 +242,9 @@ lac_status lac_world_gather(lac_world *world, const void *mine, size_t bytes, vo
     return LAC_OK;
   }
   memcpy(blocks + (size_t)world->rank * bytes, mine, bytes);
-  if (bytes <= LAC_PIECE_BYTES / (size_t)size) {
-    return gather_small(world, bytes, blocks);
+  if (is_small(world, bytes)) {
+    LAC_TRY(tree_gather(world, LAC_TAG_GATHER, blocks, bytes));
+    return tree_spread(world, 0, LAC_TAG_GATHER, blocks, (size_t)size * bytes);
   }
   for (int step = 0; step < size - 1; step++) {
     int passed = (world->rank - step + size) % size, next = (world->rank - step - 1 + size) % size;
@@ -206,15 +263,6 @@ typedef struct lac_vote {
   char line[LAC_LINE_BYTES];
 } lac_vote;
 
-static lac_status receive_vote(lac_world *world, int from, lac_vote *vote) {
-  void *data;
-  LAC_TRY(receive_piece(world, from, LAC_TAG_AGREE, sizeof *vote, &data));
-  memcpy(vote, data, sizeof *vote);
-  vote->line[LAC_LINE_BYTES - 1] = 0;
-  free(data);
-  return LAC_OK;
-}
-
 static void cast_vote(const lac_world *world, lac_status mine, lac_vote *vote) {
   const char *line = lac_context_message(world->context);
   *vote = (lac_vote){.status = (int32_t)mine, .rank = world->rank};
@@ -223,25 +271,24 @@ static void cast_vote(const lac_world *world, lac_status mine, lac_vote *vote) {
   }
 }
 
-/* Along the chain and back: the first failure met is the one of lowest rank. */
+/* Up the tree and down again: of two failures the one of lower rank goes on. */
 lac_status lac_world_agree(lac_world *world, lac_status mine) {
-  int before = world->rank - 1, after = world->rank + 1;
   lac_vote own, vote;
   cast_vote(world, mine, &own);
   vote = own;
-  if (before >= 0) {
-    LAC_TRY(receive_vote(world, before, &vote));
-    if (!vote.status) {
-      vote = own;
+  for (int step = 1; step < world->size; step *= 2) {
+    if (world->rank & step) {
+      LAC_TRY(send_piece(world, world->rank - step, LAC_TAG_AGREE, &vote, sizeof vote));
+      break;
+    }
+    if (world->rank + step < world->size) {
+      lac_vote other;
+      LAC_TRY(receive_into(world, world->rank + step, LAC_TAG_AGREE, &other, sizeof other));
+      vote = vote.status ? vote : other; /* the other's ranks are all higher */
     }
   }
-  if (after < world->size) {
-    LAC_TRY(send_piece(world, after, LAC_TAG_AGREE, &vote, sizeof vote));
-    LAC_TRY(receive_vote(world, after, &vote));
-  }
-  if (before >= 0) {
-    LAC_TRY(send_piece(world, before, LAC_TAG_AGREE, &vote, sizeof vote));
-  }
+  LAC_TRY(tree_spread(world, 0, LAC_TAG_AGREE, &vote, sizeof vote));
+  vote.line[LAC_LINE_BYTES - 1] = 0;
   if (!vote.status) {
     return LAC_OK;
   }

@@ -1,18 +1,12 @@
-/* One worker per MPI rank. The only file that includes mpi.h.
- *
- * Only calls that every implementation and simulator has are used: non-blocking sends, Iprobe and Recv. No call waits
- * inside MPI, so that every wait keeps its deadline, and idle ranks sleep, so that many of them can share a core. */
+/* One worker per MPI rank: the life of MPI, and how a run begins and closes. */
 #ifdef LACONIC_HAVE_MPI
 
-#include <mpi.h>
-#include <sched.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/memory.h"
-#include "base/profile.h"
-#include "comm/backend.h"
+#include "comm/mpi_link.h"
 
 /* MPI_COMM_SELF bears this name when MPI was started here and is to be ended here … */
 #define LAC_MPI_OURS "laconic"
@@ -24,21 +18,9 @@
 /* Seconds by which a rank that only heard of a failure leaves after the one that met it. */
 static const double LAC_WITNESS_LEAD = 5;
 
-/* A send that MPI has not finished with; owns its copy of the data. */
-typedef struct lac_mpi_send {
-  struct lac_mpi_send *next;
-  MPI_Request request;
-  char data[];
-} lac_mpi_send;
+/* ---- the life of MPI ---- */
 
-typedef struct lac_mpi_link {
-  MPI_Comm comm;
-  lac_mpi_send *sends;
-} lac_mpi_link;
-
-/* ---- packets ---- */
-
-static lac_status check(lac_context *context, int code, const char *what) {
+lac_status lac_mpi_check(lac_context *context, int code, const char *what) {
   if (code == MPI_SUCCESS) {
     return LAC_OK;
   }
@@ -47,125 +29,6 @@ static lac_status check(lac_context *context, int code, const char *what) {
   MPI_Error_string(code, text, &length);
   return lac_fail(context, LAC_E_PEER, "MPI: %s: %s", what, text);
 }
-
-static lac_status progress(lac_mpi_link *self, lac_context *context) {
-  lac_mpi_send **at = &self->sends;
-  while (*at) {
-    lac_mpi_send *send = *at;
-    int done;
-    LAC_TRY(check(context, MPI_Test(&send->request, &done, MPI_STATUS_IGNORE), "sending"));
-    if (done) {
-      *at = send->next;
-      free(send);
-    } else {
-      at = &send->next;
-    }
-  }
-  return LAC_OK;
-}
-
-static lac_status mpi_send(void *link, lac_context *context, int to, int tag, const void *data, size_t bytes) {
-  lac_mpi_link *self = link;
-  lac_mpi_send *send = malloc(sizeof *send + bytes);
-  if (!send) {
-    return lac_fail(context, LAC_E_MEMORY, "cannot allocate a message of %zu bytes", bytes);
-  }
-  if (bytes) {
-    memcpy(send->data, data, bytes);
-  }
-  /* bytes <= packet_limit, which fits MPI's int */
-  lac_status status =
-      check(context, MPI_Isend(send->data, (int)bytes, MPI_BYTE, to, tag, self->comm, &send->request), "sending");
-  if (status) {
-    free(send);
-    return status;
-  }
-  send->next = self->sends;
-  self->sends = send;
-  return progress(self, context);
-}
-
-static lac_status receive_packet(lac_mpi_link *self, lac_context *context, const MPI_Status *probed,
-                                 lac_packet **packet) {
-  int bytes, from = probed->MPI_SOURCE, tag = probed->MPI_TAG;
-  LAC_TRY(check(context, MPI_Get_count(probed, MPI_BYTE, &bytes), "receiving"));
-  lac_packet *made = calloc(1, sizeof *made);
-  void *data = bytes ? malloc((size_t)bytes) : NULL;
-  if (!made || (bytes && !data)) {
-    free(made);
-    free(data);
-    return lac_fail(context, LAC_E_MEMORY, "cannot allocate a message of %d bytes", bytes);
-  }
-  lac_status status =
-      check(context, MPI_Recv(data, bytes, MPI_BYTE, from, tag, self->comm, MPI_STATUS_IGNORE), "receiving");
-  if (status) {
-    free(made);
-    free(data);
-    return status;
-  }
-  made->message = (lac_message){.from = from, .tag = tag, .bytes = (size_t)bytes, .data = data};
-  *packet = made;
-  return LAC_OK;
-}
-
-static lac_status mpi_fetch(void *link, lac_context *context, lac_packet **arrived) {
-  lac_mpi_link *self = link;
-  *arrived = NULL;
-  LAC_TRY(progress(self, context));
-  for (;;) {
-    int found;
-    MPI_Status probed;
-    LAC_TRY(check(context, MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, self->comm, &found, &probed), "receiving"));
-    if (!found) {
-      return LAC_OK;
-    }
-    LAC_TRY(receive_packet(self, context, &probed, arrived));
-    arrived = &(*arrived)->next;
-  }
-}
-
-static void nap(double seconds) {
-  struct timespec pause = {.tv_sec = (time_t)seconds, .tv_nsec = (long)(1e9 * (seconds - (double)(time_t)seconds))};
-  nanosleep(&pause, NULL);
-}
-
-/* Looks often at first and then ever less often, up to once in a millisecond. */
-static void mpi_wait(void *link, double seconds) {
-  const int eager = 64;
-  lac_mpi_link *self = link;
-  double end = lac_seconds() + seconds, pause = 20e-6;
-  for (int i = 0;; i++) {
-    int found = 0;
-    if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, self->comm, &found, MPI_STATUS_IGNORE) != MPI_SUCCESS || found) {
-      return; /* the next fetch meets the same error and reports it */
-    }
-    double left = end - lac_seconds();
-    if (left <= 0) {
-      return;
-    }
-    if (i < eager) {
-      sched_yield();
-    } else {
-      nap(left < pause ? left : pause);
-      pause = pause < 0.5e-3 ? 2 * pause : 1e-3;
-    }
-  }
-}
-
-static double mpi_now(void *link) {
-  (void)link;
-  return lac_seconds();
-}
-
-static const lac_backend mpi_backend = {.name = "mpi",
-                                        .packet_limit = (size_t)1 << 30,
-                                        .slice = LAC_WAIT_SLICE,
-                                        .send = mpi_send,
-                                        .fetch = mpi_fetch,
-                                        .wait = mpi_wait,
-                                        .now = mpi_now};
-
-/* ---- the life of MPI ---- */
 
 static lac_status start_mpi(lac_context *context) {
   int started, ended, level;
@@ -177,13 +40,13 @@ static lac_status start_mpi(lac_context *context) {
   if (started) {
     return LAC_OK;
   }
-  LAC_TRY(check(context, MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level), "starting"));
-  return check(context, MPI_Comm_set_name(MPI_COMM_SELF, LAC_MPI_OURS), "starting");
+  LAC_TRY(lac_mpi_check(context, MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level), "starting"));
+  return lac_mpi_check(context, MPI_Comm_set_name(MPI_COMM_SELF, LAC_MPI_OURS), "starting");
 }
 
 lac_status lac_mpi_size(lac_context *context, int *size) {
   LAC_TRY(start_mpi(context));
-  return check(context, MPI_Comm_size(MPI_COMM_WORLD, size), "counting the ranks");
+  return lac_mpi_check(context, MPI_Comm_size(MPI_COMM_WORLD, size), "counting the ranks");
 }
 
 /* Whether MPI was started here, and whether all ranks are still in step. */
@@ -217,30 +80,14 @@ void lac_mpi_finish(void) {
   }
 }
 
-/* A communicator of this run's own, with a deadline in case that not all ranks come to the run. */
 static lac_status join(lac_context *context, const lac_world_options *options, MPI_Comm *comm) {
-  MPI_Request request;
   double timeout = options->timeout_ms ? 1e-3 * (double)options->timeout_ms : LAC_TIMEOUT_DEFAULT;
-  double start = lac_seconds(), pause = 20e-6;
-  LAC_TRY(check(context, MPI_Comm_idup(MPI_COMM_WORLD, comm, &request), "joining the ranks"));
-  for (;;) {
-    int done;
-    LAC_TRY(check(context, MPI_Test(&request, &done, MPI_STATUS_IGNORE), "joining the ranks"));
-    if (done) {
-      return check(context, MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN), "joining the ranks");
-    }
-    if (lac_context_interrupted(context)) {
-      lose(false);
-      return lac_fail(context, LAC_E_INTERRUPTED, "interrupted");
-    }
-    if (lac_seconds() - start > timeout) {
-      lose(true);
-      return lac_fail(context, LAC_E_TIMEOUT, "waited %.2f s for all other ranks to start their work",
-                      lac_seconds() - start);
-    }
-    nap(pause);
-    pause = pause < 0.5e-3 ? 2 * pause : 1e-3;
+  lac_status status = lac_mpi_join(context, timeout, comm);
+  if (status == LAC_E_INTERRUPTED || status == LAC_E_TIMEOUT) {
+    lose(status == LAC_E_TIMEOUT);
   }
+  return status ? status
+                : lac_mpi_check(context, MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN), "joining the ranks");
 }
 
 /* ---- closing ---- */
@@ -320,23 +167,23 @@ static lac_status drain_rest(lac_world *world) {
     }
   }
   LAC_TRY_GOTO(status, hear(world, total, sizeof *total, &expected), cleanup);
-  double deadline = lac_seconds() + world->timeout;
+  double deadline = world->backend->now(world->link) + world->timeout;
   for (;;) {
     LAC_TRY_GOTO(status, lac_world_drain(world), cleanup);
     received = 0;
     for (int from = 0; from < world->size; from++) {
       received += world->senders[from].packets;
     }
-    if (received == expected && !((lac_mpi_link *)world->link)->sends) {
+    if (received == expected && lac_mpi_link_idle(world->link)) {
       break;
     }
-    if (lac_seconds() > deadline) {
+    if (world->backend->now(world->link) > deadline) {
       status =
           lac_fail(world->context, LAC_E_TIMEOUT, "worker %d waited %.2f s for the last messages: %lld of %lld came",
                    world->rank, world->timeout, (long long)received, (long long)expected);
       goto cleanup;
     }
-    mpi_wait(world->link, 1e-3);
+    world->backend->wait(world->link, world->backend->endless ? HUGE_VAL : 1e-3);
   }
 cleanup:
   lac_free(total);
@@ -355,7 +202,8 @@ static lac_status run_body(lac_context *context, lac_world *world, lac_world_fn 
   if (status) {
     lose(!own.echo);
     if (own.echo && world->rank > 0) {
-      nap(LAC_WITNESS_LEAD); /* the launcher ends all when the first leaves, and that should be one that speaks */
+      lac_mpi_nap(
+          LAC_WITNESS_LEAD); /* the launcher ends all when the first leaves, and that should be one that speaks */
     }
     /* How the bodies failed, as far as it is known here, says more than how the closing did. */
     const lac_outcome *known = own.echo && world->failed >= 0 ? &world->failure : &own;
@@ -365,39 +213,40 @@ static lac_status run_body(lac_context *context, lac_world *world, lac_world_fn 
   return ending.rank < 0 ? LAC_OK : lac_fail(context, (lac_status)ending.outcome.status, "%s", ending.outcome.line);
 }
 
-/* Sends to lost ranks may never end: their buffers are given up, not freed. */
-static void leave(lac_mpi_link *link) {
-  while (link->sends) {
-    lac_mpi_send *send = link->sends;
-    link->sends = send->next;
-    MPI_Request_free(&send->request);
-  }
+/* Opens this rank's world over a communicator; the link is to be closed also after a failure. */
+static lac_status open_world(lac_context *child, const lac_world_options *options, MPI_Comm comm, lac_mpi_link **link,
+                             lac_world *world) {
+  int rank, size;
+  LAC_TRY(lac_mpi_check(child, MPI_Comm_rank(comm, &rank), "counting the ranks"));
+  LAC_TRY(lac_mpi_check(child, MPI_Comm_size(comm, &size), "counting the ranks"));
+  LAC_TRY(lac_mpi_link_open(child, comm, size, link));
+  return lac_world_open(child, options, &lac_mpi_backend, *link, rank, size, world);
 }
 
 lac_status lac_mpi_run(lac_context *context, const lac_world_options *options, lac_world_fn body, void *argument) {
-  lac_mpi_link link = {.comm = MPI_COMM_NULL};
+  MPI_Comm comm = MPI_COMM_NULL;
+  lac_mpi_link *link = NULL;
   lac_world world;
   lac_context *child = NULL;
-  int rank, size;
-  lac_status status;
+  int size;
   LAC_TRY(lac_world_size_of(context, options, &size));
-  LAC_TRY(join(context, options, &link.comm));
-  LAC_TRY(check(context, MPI_Comm_rank(link.comm, &rank), "counting the ranks"));
+  LAC_TRY(join(context, options, &comm));
   LAC_TRY(lac_context_child(context, &child));
-  status = lac_world_open(child, options, &mpi_backend, &link, rank, size, &world);
+  lac_status status = open_world(child, options, comm, &link, &world);
   if (status) {
     lose(false);
     status = lac_fail(context, status, "%s", lac_context_message(child));
+    lac_mpi_link_close(link);
     lac_context_destroy(&child);
     return status;
   }
   status = run_body(context, &world, body, argument);
-  bool clean = !link.sends;
-  leave(&link);
+  bool clean = lac_mpi_link_idle(link);
+  lac_mpi_link_close(link);
   lac_world_close(&world);
   lac_context_destroy(&child);
   if (clean) {
-    MPI_Comm_free(&link.comm);
+    MPI_Comm_free(&comm);
   }
   return status;
 }

@@ -1,5 +1,6 @@
 #include "laconic/world.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +8,9 @@
 #include "comm/backend.h"
 
 bool lac_world_launched(void) {
+  if (lac_world_smpi()) {
+    return true; /* there is no other way to start such a program */
+  }
   return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK") || (getenv("PMI_RANK") && getenv("PMI_SIZE"));
 }
 
@@ -84,12 +88,13 @@ void lac_world_finish(void) {
 
 lac_status lac_world_open(lac_context *context, const lac_world_options *options, const lac_backend *backend,
                           void *link, int rank, int size, lac_world *world) {
+  double timeout = options->timeout_ms ? 1e-3 * (double)options->timeout_ms : LAC_TIMEOUT_DEFAULT;
   *world = (lac_world){.backend = backend,
                        .link = link,
                        .context = context,
                        .rank = rank,
                        .size = size,
-                       .timeout = options->timeout_ms ? 1e-3 * (double)options->timeout_ms : LAC_TIMEOUT_DEFAULT,
+                       .timeout = backend->endless ? HUGE_VAL : timeout,
                        .delay_seed = options->delay_seed,
                        .delay_limit = 1e-6 * (double)options->delay_limit_us,
                        .packet_limit = backend->packet_limit,
@@ -156,6 +161,14 @@ lac_counts lac_world_counts(const lac_world *world) {
 }
 double lac_world_now(const lac_world *world) {
   return world->backend->now(world->link);
+}
+
+bool lac_world_smpi(void) {
+#ifdef LACONIC_SMPI
+  return true;
+#else
+  return false;
+#endif
 }
 
 void lac_world_spend(lac_world *world, double seconds) {

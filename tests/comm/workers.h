@@ -45,7 +45,7 @@ static inline void pause_ms(int ms) {
 /* Works for so long, on the clock of the back end. */
 static inline void work_ms(lac_world *world, int ms) {
   lac_world_spend(world, 1e-3 * ms);
-  if (strcmp(lac_world_backend(world), "sim") != 0) {
+  if (strcmp(lac_world_backend(world), "sim") != 0 && !lac_world_smpi()) {
     pause_ms(ms);
   }
 }

@@ -98,7 +98,7 @@ static lac_status body(lac_world *world, void *argument) {
 
 static lac_hash_options make_options(int64_t bits) {
   lac_context *context;
-  lac_hash_options made;
+  lac_hash_options made = {0};
   assert_int_equal(lac_context_create(&context), LAC_OK);
   assert_ok(context, lac_options_default(context, lac_hash_option_table(), &made));
   lac_context_destroy(&context);

@@ -10,7 +10,7 @@ import sys
 
 # A room may include itself and the rooms of lower floors; rooms of the same floor do not know each other.
 FLOOR = {"base": 0, "math": 1, "comm": 2, "store": 2, "data": 3, "mac": 4, "optim": 4, "mixing": 4, "hash": 5, "replica": 5, "nn": 5,
-         "classifier": 6}
+         "classifier": 6, "plan": 6}
 # Rooms that use less than what their floor allows.
 ONLY = {"nn": {"base", "math"}}
 # Rooms whose public header carries another name than the room.
@@ -19,11 +19,14 @@ PUBLIC = {
     "shape": "base", "tensors": "store", "world": "comm", "dataset": "data", "images": "data",
     "mac": "mac", "hash": "hash", "retrieval": "hash", "optimizer": "optim", "replica": "replica",
     "checkpoint": "replica", "topology": "mixing", "process": "mixing", "mixing": "mixing",
-    "net": "nn", "classifier": "classifier",
+    "net": "nn", "classifier": "classifier", "plan": "plan", "calibration": "plan",
 }
 # (what, pattern, files that may)
 RESERVED = [
-    ("MPI", re.compile(r"#\s*include\s*<mpi\.h>|\bMPI_[A-Z][a-z_]+\s*\("), {"src/comm/mpi.c"}),
+    ("MPI", re.compile(r"#\s*include\s*<mpi\.h>|\bMPI_[A-Z][a-z_]+\s*\("),
+     {"src/comm/mpi.c", "src/comm/mpi_link.h", "src/comm/mpi_packets.c", "src/comm/smpi_packets.c"}),
+    ("SimGrid", re.compile(r"#\s*include\s*<(simgrid|smpi|xbt)/|\b(smpi|sg|simgrid)_[a-z]\w*\s*\("),
+     {"src/base/profile.c", "src/comm/smpi_packets.c"}),
     ("BLAS and LAPACK", re.compile(r"#\s*include\s*<(cblas|lapacke?|openblas_config)\.h>|\b(cblas_|LAPACKE_|openblas_)\w+\s*\("),
      {"src/math/blas.c"}),
     ("protobuf", re.compile(r"#\s*include\s*[<\"](protobuf-c/|[\w/]+\.pb-c\.h)|\b(lac_onnx__|protobuf_c_)\w+\s*\("),

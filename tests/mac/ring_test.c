@@ -575,8 +575,8 @@ static void test_stuck_worker(void **state) {
   diary_plan plan = basic();
   lac_world_options options = plain();
   options.timeout_ms = 1200;
-  if (workers < 3 || workers == 5) {
-    return; /* two seconds a time: 3, 4 and 8 will do */
+  if (workers < 3 || workers == 5 || lac_world_smpi()) {
+    return; /* two seconds a time: 3, 4 and 8 will do; under SMPI no wait has an end */
   }
   snprintf(culprit, sizeof culprit, "worker %d, which does not answer", workers - 1);
   run(options, stuck_body, &plan, LAC_E_TIMEOUT, culprit);
