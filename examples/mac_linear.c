@@ -118,8 +118,16 @@ static lac_status restore(void *self, lac_context *context) {
   return LAC_OK;
 }
 
-static const lac_mac_problem problem = {"linear", SUBMODELS, submodel_bytes, w_begin, pack, train,
-                                        unpack,   NULL,      z_step,         NULL,    save, restore};
+static const lac_mac_problem problem = {.name = "linear",
+                                        .submodels = SUBMODELS,
+                                        .submodel_bytes = submodel_bytes,
+                                        .w_begin = w_begin,
+                                        .pack = pack,
+                                        .train = train,
+                                        .unpack = unpack,
+                                        .z_step = z_step,
+                                        .save = save,
+                                        .restore = restore};
 static const lac_mac_options options = {
     .iterations = 40, .mu = 0.1, .mu_factor = 1.5, .epochs = 1, .undo_limit = 1, .seed = 1};
 static const layers truth = {{0.6, -0.8}, {2, 1}};

@@ -16,13 +16,35 @@
 extern "C" {
 #endif
 
+enum { LAC_MAC_KINDS = 4 };
+
+/* What the steps of a problem take on a machine of speed 1: for worlds whose clock does not run by itself, where the
+ * engine spends it (lac_world_spend), and for predictions (laconic/plan.h). In the terms of the speedup model, t_r^W is
+ * submodel + visit / q when q submodels train together, t_r^Z is z / M and the communication's own t_c^W is the
+ * world's. */
+typedef struct lac_mac_costs {
+  double begin; /* seconds per point, before each W step */
+  double visit; /* seconds per point and pass of a visit, however many submodels train together in it, if any of them
+                   costs anything */
+  int kinds;    /* 1 to LAC_MAC_KINDS: submodel m is of kind m mod kinds */
+  double submodel[LAC_MAC_KINDS]; /* seconds per point and pass of a visit for each submodel of that kind */
+  double handling;                /* seconds of each visit for each submodel, whatever the points */
+  double z;                       /* seconds per point of a Z step, all submodels' coordinates together */
+} lac_mac_costs;
+
+/* Seconds of a visit of `count` submodels `ids` to a shard of `points` points. Local. */
+LAC_API double lac_mac_visit_seconds(const lac_mac_costs *costs, int64_t points, int64_t count, const int64_t *ids,
+                                     int64_t passes);
+
 /* Which of the P shards are in this process. On a ring: world size P, one shard here, its number the rank. Serial:
  * world NULL, all P shards here. Reductions over a team add in shard order, so that both give the same bits. */
 typedef struct lac_team {
   lac_world *world;
-  int total; /* P */
-  int first; /* number of the first shard here */
-  int count; /* shards here: 1 on a ring, P in a serial run */
+  int total;                  /* P */
+  int first;                  /* number of the first shard here */
+  int count;                  /* shards here: 1 on a ring, P in a serial run */
+  const lac_mac_costs *costs; /* borrowed; not NULL: what the steps take is spent on the world's clock, which must be a
+                                 simulated one to notice */
 } lac_team;
 
 /* sum (n) = the sum over all P shards of their values; values (count, n) are those of the shards here. Collective. */
@@ -81,6 +103,9 @@ typedef struct lac_mac_problem {
    * and after every accepted one. */
   lac_status (*save)(void *shard, lac_context *context);
   lac_status (*restore)(void *shard, lac_context *context);
+
+  /* Points of a shard: what costs are counted by. NULL where no costs are given. */
+  int64_t (*points)(const void *shard);
 } lac_mac_problem;
 
 typedef struct lac_mac_options {
@@ -149,7 +174,8 @@ typedef struct lac_mac_result {
 /* Runs MAC to its end: for mu = mu_0 a^i, W step, Z step, validation; a step whose measure falls is undone and the next
  * mu is tried; stops when Z equals the layers' outputs, after undo_limit undone steps in a row, or after the last mu.
  * shards (team->count) are the problem's. The result is the same, bit for bit, on a ring and in a serial run over the
- * same shards. On INTERRUPTED every shard has been restored to its last accepted state. `report` may be NULL.
+ * same shards. On INTERRUPTED every shard has been restored to its last accepted state, which that of another worker
+ * can be an iteration ahead of; a worker that has reported one has accepted it. `report` may be NULL.
  * Collective over the team. Errors: USAGE, MEMORY, TIMEOUT, PEER, INTERRUPTED and those of the problem's operations. */
 LAC_API LAC_MUST_USE lac_status lac_mac_run(lac_context *context, const lac_team *team, const lac_mac_problem *problem,
                                             void *const *shards, const lac_mac_options *options,

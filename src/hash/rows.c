@@ -3,6 +3,16 @@
 #include "base/memory.h"
 #include "hash/trainer.h"
 
+void lac_rows_ahead(const lac_rows *rows, int64_t first, int64_t count) {
+  enum { LINE = 64 };
+  if (rows->bytes) {
+    const uint8_t *at = rows->bytes + (size_t)first * rows->stride;
+    for (const uint8_t *end = at + (size_t)count * rows->stride; at < end; at += LINE) {
+      __builtin_prefetch(at, 0, 2);
+    }
+  }
+}
+
 lac_status lac_rows_read(lac_context *context, const lac_rows *rows, int64_t first, int64_t count, float *out) {
   int64_t columns = rows->columns, padded = rows->padded;
   if (rows->bytes) {

@@ -65,9 +65,14 @@ static lac_status restore(void *shard, lac_context *context) {
   return LAC_OK;
 }
 
+static int64_t points(const void *shard) {
+  return ((const lac_trainer *)shard)->x.count;
+}
+
 lac_mac_problem lac_hash_problem(int64_t bits, bool validate) {
   return (lac_mac_problem){.name = "binary autoencoder",
                            .submodels = 2 * bits,
+                           .points = points,
                            .submodel_bytes = lac_w_bytes,
                            .w_begin = lac_w_begin,
                            .pack = lac_w_pack,

@@ -32,6 +32,9 @@ typedef struct lac_rows {
 LAC_MUST_USE lac_status lac_rows_read(lac_context *context, const lac_rows *rows, int64_t first, int64_t count,
                                       float *out);
 
+/* Says that these rows will be read soon: rows in a redrawn order are out of the processor's guesses. */
+void lac_rows_ahead(const lac_rows *rows, int64_t first, int64_t count);
+
 /* A preconditioner for gradients: P = I - E^T diag(1 - floor / lambda) E for the largest eigenvalues lambda of the
  * inputs' covariance. It shrinks the few directions of large variance to the variance of the first one left out. */
 typedef struct lac_preconditioner {

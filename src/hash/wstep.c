@@ -110,6 +110,14 @@ static void next_block(const lac_trainer *trainer, int64_t chunk, lac_block *blo
   }
 }
 
+/* The block of these chunks is on its way from memory while the one before it is worked on. */
+static void fetch_block(const lac_trainer *trainer, int64_t chunk) {
+  for (int64_t c = chunk; c < chunk + LAC_BLOCK / LAC_CHUNK && c < trainer->chunks; c++) {
+    int64_t first = trainer->order[c] * LAC_CHUNK, rest = trainer->x.count - first;
+    lac_rows_ahead(&trainer->input, first, rest < LAC_CHUNK ? rest : LAC_CHUNK);
+  }
+}
+
 static lac_status read_block(lac_context *context, const lac_rows *rows, const lac_block *block, float *out) {
   for (int64_t i = 0; i < block->count;) {
     int64_t run = 1;
@@ -141,6 +149,31 @@ static double slower_by(const lac_encoder_part *part, int64_t j) {
   return 1 + part->samples[j] / step_samples;
 }
 
+/* -dloss/dmargin of one row; no branches: their outcome is anybody's guess. */
+static inline float hinge_step(float sign, float margin) {
+  float slack = 1 - sign * margin, pull = slack > 0 ? slack : 0;
+  return sign * (pull < 1 ? pull : 1);
+}
+
+/* Of a single encoder: rows run in the inner loops, with the same arithmetic in the same order. */
+static void hinge_factors_alone(const lac_trainer *trainer, const lac_block *block, lac_encoder_part *part, float eta,
+                                float *total) {
+  float sign[LAC_BLOCK], step[LAC_BLOCK], sum = 0, bias = part->bias[0];
+  int64_t words = trainer->common->words, bit = part->bits[0], rows = block->count;
+  for (int64_t i = 0; i < rows; i++) {
+    uint64_t word = trainer->codes[block->rows[i] * words + bit / 64];
+    sign[i] = (float)(2 * (int)(word >> (bit % 64) & 1) - 1);
+  }
+  for (int64_t i = 0; i < rows; i++) {
+    step[i] = hinge_step(sign[i], part->factors[i] + bias);
+    part->factors[i] = step[i] * eta;
+  }
+  for (int64_t i = 0; i < rows; i++) {
+    sum += step[i];
+  }
+  *total = sum;
+}
+
 /* Gradient factors -eta dloss/dmargin of a block, from margins without bias, and the steps of the biases. Encoders run
  * in the inner loop, which is then one over neighbouring floats; sums are over the rows in order all the same. */
 static void hinge_factors(const lac_trainer *trainer, const lac_block *block, lac_encoder_part *part) {
@@ -154,7 +187,10 @@ static void hinge_factors(const lac_trainer *trainer, const lac_block *block, la
     eta[j] = (float)(2 * step / (double)block->count);
     total[j] = 0;
   }
-  for (int64_t i = 0; i < block->count; i++) {
+  if (count == 1) {
+    hinge_factors_alone(trainer, block, part, eta[0], total);
+  }
+  for (int64_t i = 0; i < block->count && count > 1; i++) {
     const uint64_t *code = trainer->codes + block->rows[i] * words;
     float *restrict factor = part->factors + i * count;
     for (int64_t j = 0; j < count; j++) {
@@ -162,9 +198,7 @@ static void hinge_factors(const lac_trainer *trainer, const lac_block *block, la
       sign[j] = (float)(2 * (int)(code[bit / 64] >> (bit % 64) & 1) - 1);
     }
     for (int64_t j = 0; j < count; j++) {
-      float slack = 1 - sign[j] * (factor[j] + bias[j]);
-      float pull = slack > 0 ? slack : 0; /* no branches: their outcome is anybody's guess */
-      float step = sign[j] * (pull < 1 ? pull : 1);
+      float step = hinge_step(sign[j], factor[j] + bias[j]);
       total[j] += step;
       factor[j] = step * eta[j];
     }
@@ -258,6 +292,7 @@ static lac_status run_passes(lac_context *context, const lac_visit *visit, lac_e
       lac_block block;
       next_block(trainer, chunk, &block);
       status = read_block(context, &trainer->input, &block, input);
+      fetch_block(trainer, chunk + LAC_BLOCK / LAC_CHUNK);
       if (!status) {
         encoder_update(trainer, &block, input, part);
       }

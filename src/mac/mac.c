@@ -26,6 +26,16 @@ int64_t lac_mac_messages(int64_t submodels, int64_t workers, int64_t epochs, boo
   return workers == 1 ? 0 : submodels * (((local_epochs ? 1 : epochs) + 1) * workers - 2);
 }
 
+double lac_mac_visit_seconds(const lac_mac_costs *costs, int64_t points, int64_t count, const int64_t *ids,
+                             int64_t passes) {
+  double submodels = 0;
+  for (int64_t i = 0; i < count; i++) {
+    submodels += costs->submodel[ids[i] % costs->kinds];
+  }
+  double point = submodels > 0 ? costs->visit + submodels : 0;
+  return (double)points * (double)passes * point + (double)count * costs->handling;
+}
+
 int64_t lac_mac_batch(const lac_mac_options *options, int64_t submodels, int workers) {
   int64_t batch = options->batch ? options->batch : (submodels + workers - 1) / workers;
   return batch < submodels ? batch : submodels;
@@ -41,6 +51,10 @@ static lac_status check_w_step(lac_context *context, const lac_team *team, const
   if (options->epochs < 1 || options->batch < 0) {
     return lac_fail(context, LAC_E_USAGE, "%s: found %lld epochs and batch %lld, expected at least 1 and 0",
                     problem->name, (long long)options->epochs, (long long)options->batch);
+  }
+  if (team->costs && (!problem->points || team->costs->kinds < 1 || team->costs->kinds > LAC_MAC_KINDS)) {
+    return lac_fail(context, LAC_E_USAGE, "%s: found costs of %d kinds%s, expected 1 to %d kinds and points",
+                    problem->name, team->costs->kinds, problem->points ? "" : " without points", LAC_MAC_KINDS);
   }
   return LAC_OK;
 }
@@ -68,7 +82,7 @@ lac_status lac_mac_w_step(lac_context *context, const lac_team *team, const lac_
   lac_status status = lac_path_create(context, options, problem->submodels, team->total, iteration, &path);
   if (!status) {
     status = team->world
-                 ? lac_ring_step(context, team->world, problem, shards[0], options, iteration, &path, messages, bytes)
+                 ? lac_ring_step(context, team, problem, shards[0], options, iteration, &path, NULL, messages, bytes)
                  : lac_serial_step(context, problem, shards, options, iteration, &path);
   }
   lac_path_destroy(&path);
@@ -80,6 +94,11 @@ lac_status lac_mac_w_step(lac_context *context, const lac_team *team, const lac_
 
 typedef lac_status (*lac_shard_fn)(void *shard, lac_context *context);
 
+/* Seconds on the clock that the run lives by: the world's, which in a simulation is not that of the machine. */
+static double now(const lac_team *team) {
+  return team->world ? lac_world_now(team->world) : lac_seconds();
+}
+
 static lac_status each_shard(lac_mac *mac, lac_shard_fn operation) {
   for (int s = 0; s < mac->team->count; s++) {
     LAC_TRY(operation(mac->shards[s], mac->context));
@@ -88,11 +107,11 @@ static lac_status each_shard(lac_mac *mac, lac_shard_fn operation) {
 }
 
 static lac_status w_step(lac_mac *mac, lac_mac_report *report) {
-  double start = lac_seconds();
+  double start = now(mac->team);
   lac_status status =
       lac_mac_w_step(mac->context, mac->team, mac->problem, mac->shards, mac->options, report->iteration,
                      &mac->counts.messages[LAC_TRAFFIC_MODEL], &mac->counts.bytes[LAC_TRAFFIC_MODEL]);
-  report->w_seconds = lac_seconds() - start;
+  report->w_seconds = now(mac->team) - start;
   mac->result->w_seconds += report->w_seconds;
   mac->result->w_steps += !status;
   return status;
@@ -121,15 +140,18 @@ static lac_status sum_up(lac_mac *mac, lac_mac_report *report) {
 }
 
 static lac_status z_step(lac_mac *mac, lac_mac_report *report) {
-  double start = lac_seconds();
+  double start = now(mac->team);
   for (int s = 0; s < mac->team->count; s++) {
     mac->sums[s] = (lac_mac_sums){0};
     if (lac_context_interrupted(mac->context)) {
       return lac_fail(mac->context, LAC_E_INTERRUPTED, "interrupted");
     }
     LAC_TRY(mac->problem->z_step(mac->shards[s], mac->context, report->mu, &mac->sums[s]));
+    if (mac->team->costs && mac->team->world) {
+      lac_world_spend(mac->team->world, mac->team->costs->z * (double)mac->sums[s].points);
+    }
   }
-  report->z_seconds = lac_seconds() - start;
+  report->z_seconds = now(mac->team) - start;
   mac->result->z_seconds += report->z_seconds;
   lac_profile_add(mac->context, "z step", report->z_seconds, 0, 0, 0);
   return sum_up(mac, report);
@@ -172,7 +194,7 @@ static lac_status iterate(lac_mac *mac, lac_mac_report *report) {
   LAC_TRY(z_step(mac, report));
   LAC_TRY(judge(mac, report));
   mac->result->iterations = report->iteration;
-  report->total_seconds = lac_seconds() - mac->start;
+  report->total_seconds = now(mac->team) - mac->start;
   report->counts = mac->counts;
   return LAC_OK;
 }
@@ -224,7 +246,7 @@ lac_status lac_mac_run(lac_context *context, const lac_team *team, const lac_mac
                  .problem = problem,
                  .shards = shards,
                  .options = options,
-                 .start = lac_seconds(),
+                 .start = now(team),
                  .result = result};
   lac_status status;
   *result = (lac_mac_result){.score = NAN};

@@ -22,13 +22,17 @@ typedef struct lac_ring {
   void *shard;
   const lac_path *path;
   int rank, tag;
-  int64_t passes, batch;
+  int64_t passes, batch, points;
+  const lac_mac_costs *costs; /* NULL: the clock runs by itself */
+  lac_ring_rules rules;
   lac_parcel *queue; /* (M), the least advanced first, equally advanced ones as they came */
   int64_t waiting;
   lac_parcel *final; /* (M), by id; data NULL while it has not come */
   int64_t finals;
   lac_parcel *batched;   /* (batch), being trained or passed on; data NULL when gone */
   int64_t *seen;         /* (M): the last visit here, -1 before the first */
+  int32_t *following;    /* (P): how many more of its burst each worker has on their way here */
+  int64_t expected;      /* the sum of these */
   int64_t *ids, *visits; /* (batch) */
   void **states;         /* (batch) */
   int64_t messages, bytes;
@@ -48,6 +52,7 @@ static void ring_close(lac_ring *ring) {
   lac_free(ring->batched);
   lac_free(ring->final);
   lac_free(ring->seen);
+  lac_free(ring->following);
   lac_free(ring->ids);
   lac_free(ring->visits);
   lac_free(ring->states);
@@ -58,9 +63,11 @@ static lac_status ring_open(lac_ring *ring, const lac_mac_options *options) {
   ring->rank = lac_world_rank(ring->world);
   ring->passes = options->local_epochs ? options->epochs : 1;
   ring->batch = lac_mac_batch(options, count, ring->path->workers);
+  ring->points = ring->costs ? ring->problem->points(ring->shard) : 0;
   LAC_TRY(LAC_NEW(ring->context, count, &ring->queue));
   LAC_TRY(LAC_NEW(ring->context, count, &ring->final));
   LAC_TRY(LAC_NEW(ring->context, count, &ring->seen));
+  LAC_TRY(LAC_NEW(ring->context, ring->path->workers, &ring->following));
   LAC_TRY(LAC_NEW(ring->context, ring->batch, &ring->batched));
   LAC_TRY(LAC_NEW(ring->context, ring->batch, &ring->ids));
   LAC_TRY(LAC_NEW(ring->context, ring->batch, &ring->visits));
@@ -75,11 +82,18 @@ static size_t parcel_bytes(const lac_ring *ring, int64_t m) {
   return LAC_MAC_ENVELOPE + ring->problem->submodel_bytes(ring->shard, m);
 }
 
-static lac_status send_parcel(lac_ring *ring, const lac_parcel *parcel, int to, int64_t visit) {
-  int64_t envelope[2] = {parcel->id, visit};
+/* What travels before a state. */
+typedef struct lac_envelope {
+  int32_t id, following; /* this submodel; how many more of its batch its sender has for the same worker */
+  int64_t visit;
+} lac_envelope;
+_Static_assert(sizeof(lac_envelope) == LAC_MAC_ENVELOPE, "the bytes that are counted");
+
+static lac_status send_parcel(lac_ring *ring, const lac_parcel *parcel, int to, int64_t visit, int32_t following) {
+  lac_envelope envelope = {(int32_t)parcel->id, following, visit};
   size_t bytes = parcel_bytes(ring, parcel->id);
   double start = lac_seconds();
-  memcpy(parcel->data, envelope, sizeof envelope);
+  memcpy(parcel->data, &envelope, sizeof envelope);
   LAC_TRY(lac_world_send_tagged(ring->world, to, ring->tag, parcel->data, bytes, LAC_TRAFFIC_MODEL));
   lac_profile_add(ring->context, "ring send", lac_seconds() - start, 1, (int64_t)bytes, 0);
   ring->messages++;
@@ -89,19 +103,19 @@ static lac_status send_parcel(lac_ring *ring, const lac_parcel *parcel, int to, 
 
 static void enqueue(lac_ring *ring, lac_parcel parcel) {
   int64_t at = ring->waiting++;
-  for (; at > 0 && ring->queue[at - 1].visit > parcel.visit; at--) {
+  for (; !ring->rules.by_arrival && at > 0 && ring->queue[at - 1].visit > parcel.visit; at--) {
     ring->queue[at] = ring->queue[at - 1];
   }
   ring->queue[at] = parcel;
 }
 
 /* A trained or final parcel leaves its visit; takes it over, also on failure. */
-static lac_status pass_on(lac_ring *ring, lac_parcel parcel) {
+static lac_status pass_on(lac_ring *ring, lac_parcel parcel, int32_t following) {
   int next = lac_path_next(ring->path, ring->rank, parcel.visit);
   bool final = parcel.visit + 1 >= ring->path->training;
   lac_status status = LAC_OK;
   if (next >= 0 && next != ring->rank) {
-    status = send_parcel(ring, &parcel, next, parcel.visit + 1);
+    status = send_parcel(ring, &parcel, next, parcel.visit + 1, following);
   }
   if (final && !status) {
     ring->final[parcel.id] = parcel;
@@ -115,14 +129,16 @@ static lac_status pass_on(lac_ring *ring, lac_parcel parcel) {
   return status;
 }
 
-static lac_status check_parcel(const lac_ring *ring, const lac_message *message, lac_parcel *parcel) {
+static lac_status check_parcel(const lac_ring *ring, const lac_message *message, lac_parcel *parcel,
+                               int32_t *following) {
   const lac_path *path = ring->path;
-  int64_t envelope[2] = {-1, -1};
+  lac_envelope envelope = {.id = -1};
   if (message->bytes >= sizeof envelope) {
-    memcpy(envelope, message->data, sizeof envelope);
+    memcpy(&envelope, message->data, sizeof envelope);
   }
-  int64_t id = envelope[0], visit = envelope[1];
-  bool known = id >= 0 && id < path->submodels && visit > 0 && visit < path->visits;
+  int64_t id = envelope.id, visit = envelope.visit;
+  bool known = id >= 0 && id < path->submodels && visit > 0 && visit < path->visits && envelope.following >= 0 &&
+               envelope.following < path->submodels;
   if (!known || message->bytes != parcel_bytes(ring, id) || visit <= ring->seen[id] ||
       lac_path_next(path, message->from, visit - 1) != ring->rank) {
     return lac_fail(ring->context, LAC_E_PEER,
@@ -130,23 +146,27 @@ static lac_status check_parcel(const lac_ring *ring, const lac_message *message,
                     message->from, message->bytes, (long long)visit, (long long)id, ring->rank);
   }
   *parcel = (lac_parcel){.id = id, .visit = visit, .data = message->data};
+  *following = envelope.following;
   return LAC_OK;
 }
 
 /* Takes over the message's data. A final copy goes on at once, before any training. */
 static lac_status accept_message(lac_ring *ring, const lac_message *message) {
   lac_parcel parcel = {0};
-  lac_status status = check_parcel(ring, message, &parcel);
+  int32_t following = 0;
+  lac_status status = check_parcel(ring, message, &parcel, &following);
   if (status) {
     free(message->data);
     return status;
   }
+  ring->expected += following - ring->following[message->from];
+  ring->following[message->from] = following;
   ring->seen[parcel.id] = parcel.visit;
   if (parcel.visit < ring->path->training) {
     enqueue(ring, parcel);
     return LAC_OK;
   }
-  return pass_on(ring, parcel);
+  return pass_on(ring, parcel, 0);
 }
 
 static lac_status accept_all(lac_ring *ring) {
@@ -187,6 +207,16 @@ static lac_status wait_for_one(lac_ring *ring) {
   return accept_message(ring, &message);
 }
 
+/* How many behind number i of the batch leave for the same worker. */
+static int32_t following(const lac_ring *ring, int64_t count, int64_t i) {
+  int to = lac_path_next(ring->path, ring->rank, ring->visits[i]);
+  int32_t others = 0;
+  for (int64_t j = i + 1; j < count; j++) {
+    others += lac_path_next(ring->path, ring->rank, ring->visits[j]) == to;
+  }
+  return others;
+}
+
 /* The least advanced of the queue together. */
 static lac_status train_batch(lac_ring *ring) {
   int64_t count = ring->waiting < ring->batch ? ring->waiting : ring->batch;
@@ -200,11 +230,14 @@ static lac_status train_batch(lac_ring *ring) {
   ring->waiting -= count;
   memmove(ring->queue, ring->queue + count, (size_t)ring->waiting * sizeof *ring->queue);
   LAC_TRY(ring->problem->train(ring->shard, ring->context, count, ring->ids, ring->visits, ring->passes, ring->states));
+  if (ring->costs) {
+    lac_world_spend(ring->world, lac_mac_visit_seconds(ring->costs, ring->points, count, ring->ids, ring->passes));
+  }
   lac_profile_add(ring->context, "ring train", lac_seconds() - start, 0, 0, 0);
   for (int64_t i = 0; i < count; i++) {
     lac_parcel parcel = ring->batched[i];
     ring->batched[i].data = NULL;
-    LAC_TRY(pass_on(ring, parcel));
+    LAC_TRY(pass_on(ring, parcel, following(ring, count, i)));
   }
   return LAC_OK;
 }
@@ -231,7 +264,10 @@ static lac_status run_ring(lac_ring *ring) {
       return lac_fail(ring->context, LAC_E_INTERRUPTED, "interrupted");
     }
     LAC_TRY(accept_all(ring));
-    if (ring->waiting > 0) {
+    /* A batch that was trained together is waited for: it is on its way, and what a visit costs however many train
+     * together would be paid twice if it were split. */
+    bool complete = ring->expected == 0 || ring->waiting >= ring->batch || ring->rules.split;
+    if (ring->waiting > 0 && complete) {
       LAC_TRY(train_batch(ring));
     } else if (ring->finals < ring->path->submodels) {
       LAC_TRY(wait_for_one(ring));
@@ -244,17 +280,24 @@ static lac_status run_ring(lac_ring *ring) {
   return ring->problem->w_end ? ring->problem->w_end(ring->shard, ring->context) : LAC_OK;
 }
 
-lac_status lac_ring_step(lac_context *context, lac_world *world, const lac_mac_problem *problem, void *shard,
-                         const lac_mac_options *options, int64_t iteration, const lac_path *path, int64_t *messages,
-                         int64_t *bytes) {
+lac_status lac_ring_step(lac_context *context, const lac_team *team, const lac_mac_problem *problem, void *shard,
+                         const lac_mac_options *options, int64_t iteration, const lac_path *path,
+                         const lac_ring_rules *rules, int64_t *messages, int64_t *bytes) {
   lac_ring ring = {.context = context,
-                   .world = world,
+                   .world = team->world,
+                   .costs = team->costs,
                    .problem = problem,
                    .shard = shard,
                    .path = path,
                    /* A fast worker may be one W step ahead, never two: it needs everybody's last training first. */
                    .tag = iteration % 2 ? LAC_TAG_RING_ODD : LAC_TAG_RING};
+  if (rules) {
+    ring.rules = *rules;
+  }
   LAC_TRY(problem->w_begin(shard, context, iteration));
+  if (team->costs) {
+    lac_world_spend(team->world, team->costs->begin * (double)problem->points(shard));
+  }
   lac_status status = ring_open(&ring, options);
   if (!status) {
     status = run_ring(&ring);

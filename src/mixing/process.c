@@ -256,8 +256,10 @@ lac_process_cost lac_process_cost_of(const lac_process *process) {
       messages = vectors = 2 * mean_askers(process->topology);
       break;
     case LAC_PROTOCOL_DPSGD:
-    case LAC_PROTOCOL_ASYNC_RING:
       messages = vectors = mean_links(process->topology);
+      break;
+    case LAC_PROTOCOL_ASYNC_RING: /* to all that may ever read it: a reader's phase is its own affair */
+      messages = vectors = mean_links(process->topology) * lac_topology_phases(process->topology);
       break;
     case LAC_PROTOCOLS:
     default:

@@ -428,17 +428,26 @@ static void progress_tells_what_happens(void **state) {
   drop_points(&data);
 }
 
-/* Interrupted after the second step: the model of two steps, on every worker. */
+static bool same_encoder(const lac_hash *a, const lac_hash *b) {
+  return memcmp(lac_hash_encoder_weight(a), lac_hash_encoder_weight(b), sizeof(float) * 9 * COLUMNS) == 0 &&
+         memcmp(lac_hash_encoder_bias(a), lac_hash_encoder_bias(b), sizeof(float) * 9) == 0;
+}
+
+/* Interrupted after the second step: the model of two steps on worker 0, whose model is the one that is written. That
+ * all have made it may not yet be known to the others: theirs is of one step or of two. */
 static void an_interrupt_leaves_the_best_model(void **state) {
   static points data;
-  lac_hash *two;
+  lac_hash *one, *two;
   lac_hash_result result;
   lac_hash_options options = some_options(*state, 9);
   options.mac.mu = 1e-3; /* far from Z = h(X) all the time */
-  options.mac.iterations = 2;
+  options.mac.iterations = 1;
   options.validation = 0;
   make_points(*state, 3, &data);
+  assert_ok(*state, train_serially(*state, &data, &options, NULL, NULL, &one, &result));
+  options.mac.iterations = 2;
   assert_ok(*state, train_serially(*state, &data, &options, NULL, NULL, &two, &result));
+  assert_false(same_encoder(one, two));
   options.mac.iterations = 5;
   for (int turn = 0; turn < 2; turn++) {
     lac_context *context;
@@ -452,13 +461,12 @@ static void an_interrupt_leaves_the_best_model(void **state) {
     assert_int_equal(kept.reports, 2);
     for (int s = 0; s < (turn ? 3 : 1); s++) {
       assert_non_null(run.model[s]);
-      assert_memory_equal(lac_hash_encoder_weight(run.model[s]), lac_hash_encoder_weight(two),
-                          sizeof(float) * 9 * COLUMNS);
-      assert_memory_equal(lac_hash_encoder_bias(run.model[s]), lac_hash_encoder_bias(two), sizeof(float) * 9);
+      assert_true(same_encoder(run.model[s], two) || (s > 0 && same_encoder(run.model[s], one)));
     }
     drop_ring(&run);
     lac_context_destroy(&context);
   }
+  lac_hash_destroy(&one);
   lac_hash_destroy(&two);
   drop_points(&data);
 }
