@@ -2,6 +2,7 @@
 #ifndef LACONIC_LACONIC_H
 #define LACONIC_LACONIC_H
 
+#include "laconic/calibration.h"
 #include "laconic/checkpoint.h"
 #include "laconic/classifier.h"
 #include "laconic/context.h"
@@ -14,6 +15,7 @@
 #include "laconic/optimizer.h"
 #include "laconic/options.h"
 #include "laconic/output.h"
+#include "laconic/plan.h"
 #include "laconic/process.h"
 #include "laconic/profile.h"
 #include "laconic/replica.h"

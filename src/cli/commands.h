@@ -16,6 +16,9 @@
   X(hash_search)            \
   X(hash_eval)              \
   X(hash_export)            \
+  X(plan_hash)              \
+  X(plan_train)             \
+  X(plan_calibrate)         \
   X(info)                   \
   X(help)                   \
   X(man)                    \

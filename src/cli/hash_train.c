@@ -14,7 +14,7 @@
 typedef struct train_options {
   lac_common_options common;
   lac_hash_options hash;
-  char *output, *shares, *plot, *format;
+  char *output, *shares, *plot, *format, *calibration;
   int64_t workers, base_rows, timeout;
   bool serial, dry_run;
 } train_options;
@@ -51,6 +51,8 @@ static const lac_option train_option_table[] = {
      .fallback = "600",
      .unit = "seconds",
      .help = "longest silence of another worker that is borne"},
+    LAC_TEXT_OPTION(train_options, calibration, "calibration", "FILE",
+                    "under a simulator of clusters only: what the steps take on its clock, as plan calibrate measured"),
     {.key = "dry-run",
      .type = LAC_OPTION_FLAG,
      .offset = offsetof(train_options, dry_run),
@@ -88,6 +90,10 @@ static lac_status check_options(const training *run) {
   if (options->serial && options->shares && strcmp(options->shares, "measured") == 0) {
     return lac_fail(run->session->context, LAC_E_USAGE,
                     "--shares: found 'measured', expected numbers: --serial has no workers to time");
+  }
+  if (options->calibration && !lac_world_smpi()) {
+    return lac_fail(run->session->context, LAC_E_USAGE,
+                    "--calibration: found on a clock that runs by itself, expected a run under SMPI");
   }
   if (!options->dry_run) {
     CLI_TRY(lac_require_output(run->session, "hash train", options->output));
@@ -356,6 +362,18 @@ static lac_status work_on_shards(const training *run, lac_context *context, cons
   return status;
 }
 
+/* Under a simulator: what the steps take on its clock. */
+static lac_status find_costs(const training *run, lac_context *context, const lac_dataset *shard,
+                             lac_hash_costs *costs) {
+  const lac_hash_options *hash = &run->options->hash;
+  lac_calibration *calibration;
+  CLI_TRY(lac_calibration_load(context, run->options->calibration, &calibration));
+  lac_hash_case which = {lac_dataset_columns(shard), lac_dataset_type(shard), hash->bits, hash->encoder};
+  lac_calibration_hash(calibration, &which, costs);
+  lac_calibration_destroy(&calibration);
+  return LAC_OK;
+}
+
 /* Each process has prepared on its own; a failure of one is everyone's. */
 static lac_status work(const training *run, lac_context *context, const lac_team *team, train_outcome *outcome) {
   lac_status status = run->prepared;
@@ -369,11 +387,21 @@ static lac_status work(const training *run, lac_context *context, const lac_team
     return status;
   }
   lac_train_shards shards;
+  lac_hash_costs costs;
+  lac_team priced = *team;
   status = lac_train_shards_open(context, team, &run->base, &run->options->hash, &shards);
-  if (!status) {
-    status = work_on_shards(run, context, team, &shards, outcome);
-    lac_train_shards_close(&shards);
+  if (status) {
+    return status;
   }
+  if (run->options->calibration) {
+    status = find_costs(run, context, shards.shards[0], &costs);
+    priced.costs = &costs.mac;
+  }
+  status = lac_team_agree(team, status);
+  if (!status) {
+    status = work_on_shards(run, context, &priced, &shards, outcome);
+  }
+  lac_train_shards_close(&shards);
   return status;
 }
 

@@ -75,48 +75,9 @@ typedef struct mix_run {
 
 /* ---- what a round takes ---- */
 
-static int64_t most_neighbours(const lac_topology *topology) {
-  int64_t most = 0;
-  for (int phase = 0; phase < lac_topology_phases(topology); phase++) {
-    const lac_weights *weights = lac_topology_weights(topology, phase);
-    for (int64_t i = 0; i < weights->n; i++) {
-      int64_t count = 0;
-      for (int64_t e = weights->start[i]; e < weights->start[i + 1]; e++) {
-        count += weights->column[e] != i; /* a file's row may be without its diagonal */
-      }
-      most = count > most ? count : most;
-    }
-  }
-  return most;
-}
-
-/* Seconds of a round (docs/mixing.md has the formulas): synchronous protocols compute and then exchange, asynchronous
- * ones exchange while they compute, so that the slower of both counts. */
 static double round_seconds(const mix_run *run, const lac_process *process) {
-  double n = (double)lac_process_workers(process), latency = run->network.latency;
-  double vector = run->model_bytes / run->network.bandwidth, period = (double)lac_process_period(process);
-  double compute = run->compute;
-  if (isnan(compute)) {
-    return (double)NAN;
-  }
-  switch ((lac_protocol)lac_process_protocol(process)) {
-    case LAC_PROTOCOL_ALLREDUCE:
-    case LAC_PROTOCOL_PERIODIC:
-      return compute + 2 * (n - 1) * (vector / n + latency) / period;
-    case LAC_PROTOCOL_SERVER: /* all pass through one link, one way and then the other */
-      return compute + 2 * ((n - 1) * vector + latency) / period;
-    case LAC_PROTOCOL_DPSGD:
-      return compute + ((double)most_neighbours(lac_process_topology(process)) * vector + latency) / period;
-    case LAC_PROTOCOL_ASYNC_SERVER: /* a worker waits for the answer; the server's link passes all */
-      return fmax(compute + 2 * (vector + latency) / period, (n - 1) * vector / period);
-    case LAC_PROTOCOL_ADPSGD: /* asks once and is asked once, on the average */
-      return fmax(compute, 2 * (vector + latency) / period);
-    case LAC_PROTOCOL_ASYNC_RING:
-      return fmax(compute, (double)most_neighbours(lac_process_topology(process)) * vector / period);
-    case LAC_PROTOCOLS:
-    default:
-      return (double)NAN;
-  }
+  lac_cluster cluster = {.latency = run->network.latency, .bandwidth = run->network.bandwidth};
+  return isnan(run->compute) ? (double)NAN : lac_plan_round(process, run->compute, run->model_bytes, &cluster);
 }
 
 static lac_status create(const mix_run *run, int protocol, int64_t workers, lac_process **process) {

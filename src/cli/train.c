@@ -1,6 +1,5 @@
 #include "cli/train.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -11,40 +10,13 @@
 
 #include "cli/commands.h"
 #include "cli/data_options.h"
+#include "cli/network.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/quantity.h"
 #include "cli/train_worker.h"
 
 /* ---- before the workers start ----------------------------------------------------------------------------------- */
-
-static lac_status read_layers(lac_train_run *run) {
-  const char *model = run->options->model;
-  FILE *file = strpbrk(model, "./") ? fopen(model, "r") : NULL;
-  snprintf(run->source, sizeof run->source, "%.63s", model);
-  if (!file) {
-    if (strpbrk(model, "./")) {
-      return lac_fail(run->session->context, LAC_E_INPUT, "%s: %s; expected a description of layers", model,
-                      strerror(errno));
-    }
-    return lac_net_builtin(run->session->context, model, run->options->width, &run->layers);
-  }
-  enum { MOST = 1 << 20 };
-  char *text = calloc(1, MOST + 2);
-  size_t bytes = text ? fread(text, 1, MOST + 1, file) : 0;
-  bool failed = ferror(file);
-  fclose(file);
-  if (!text || failed || bytes > MOST || memchr(text, 0, bytes)) {
-    free(text);
-    return !text    ? lac_fail(run->session->context, LAC_E_MEMORY, "cannot allocate a description")
-           : failed ? lac_fail(run->session->context, LAC_E_INPUT, "%s: cannot be read; expected a description", model)
-                    : lac_fail(run->session->context, LAC_E_INPUT,
-                               "%s: found %s, expected text of at most %d bytes that describes layers", model,
-                               bytes > MOST ? "a larger file" : "a zero byte", MOST);
-  }
-  run->layers = text;
-  return LAC_OK;
-}
 
 static lac_status read_simulation(lac_train_run *run) {
   const lac_train_options *options = run->options;
@@ -240,7 +212,8 @@ static lac_status prepare(lac_train_run *run, int64_t *parameters) {
       CLI_TRY(lac_train_folder_check(run->session, run->options, run->folder_path));
     }
   }
-  CLI_TRY(read_layers(run));
+  snprintf(run->source, sizeof run->source, "%.63s", run->options->model);
+  CLI_TRY(lac_network_read(run->session, run->options->model, run->options->width, &run->layers));
   CLI_TRY(lac_train_set_open(run->session, run->options, &run->set));
   CLI_TRY(try_network(run, parameters));
   CLI_TRY(try_batches(run));

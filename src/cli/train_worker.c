@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/network.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/train_measure.h"
@@ -173,38 +174,8 @@ const char *lac_train_topology(const lac_train_run *run) {
                                                        : lac_topology_kind_name(exchange->topology.kind);
 }
 
-/* Whether sampling ends within seconds: mixing takes period / slack times as long as without, and more on a ring or
- * path of more workers. */
-static bool samples_soon(const lac_process *process) {
-  enum { MOST = 64 };
-  double n = (double)lac_process_workers(process);
-  return n * n * n * (double)lac_process_period(process) <= (double)MOST * MOST * MOST * lac_process_slack(process);
-}
-
-static bool is_foretold(const lac_process *process, const lac_mixing_options *options) {
-  const lac_topology *topology = lac_process_topology(process);
-  if (lac_protocol_asynchronous(lac_process_protocol(process))) {
-    return samples_soon(process);
-  }
-  return !topology || lac_topology_phases(topology) == 1 || lac_process_workers(process) <= options->dense;
-}
-
 lac_status lac_train_predict(lac_context *context, lac_train_run *run) {
-  const lac_mixing_options options = {.precision = 0.02, .samples = 1024, .dense = 1024};
-  lac_status status = LAC_OK;
-  lac_process *process;
-  run->predicted = (lac_mixing_time){.kind = LAC_MIXING_AUTO, .rounds = NAN, .lower = NAN, .upper = NAN};
-  if (run->workers == 1) {
-    return LAC_OK;
-  }
-  CLI_TRY(lac_replica_process(context, &run->replica, run->workers, &process));
-  if (is_foretold(process, &options)) {
-    status = lac_mixing_time_of(context, process, &options, &run->predicted);
-  } else if (lac_protocol_asynchronous(lac_process_protocol(process))) {
-    run->predicted.kind = LAC_MIXING_REALISED;
-  }
-  lac_process_destroy(&process);
-  return status;
+  return lac_mixing_foretell(context, &run->replica, run->workers, &run->predicted);
 }
 
 static lac_status predict_mixing(worker *w) {

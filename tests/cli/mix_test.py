@@ -76,10 +76,10 @@ class Examples(Mix):
         self.assertIn("0.05075 a round", text)
 
     def test_sweep(self):
-        sweep = ("mix", "--protocol", "adpsgd", "--topology", "complete", "--workers", "8:128:x2", "--plot", "tmix.svg",
+        sweep = ("mix", "--protocol", "adpsgd", "--topology", "complete", "--workers", "8:64:x2", "--plot", "tmix.svg",
                  "--precision", "0.05")
         *lines, growth = self.run_json(*sweep)
-        self.assertEqual([line["workers"] for line in lines], [8, 16, 32, 64, 128])
+        self.assertEqual([line["workers"] for line in lines], [8, 16, 32, 64])
         for line in lines:
             self.check_line(line)
             self.assertLessEqual(line["t_mix"]["standard_error"], 0.05 * line["t_mix"]["rounds"])
@@ -95,7 +95,7 @@ class Examples(Mix):
         text = self.run_ok(*sweep[:-4], "--precision", "0.05")  # the same numbers for people
         self.assertIn(f"n^{growth['exponent']['rounds']:.2f} in rounds, n^{growth['exponent']['updates']:.2f} in updates",
                       text)
-        self.assertEqual([row.split()[2] for row in text.splitlines()[2:-1]], ["8", "16", "32", "64", "128"])
+        self.assertEqual([row.split()[2] for row in text.splitlines()[2:-1]], ["8", "16", "32", "64"])
 
     def test_compare(self):
         lines = self.run_json("mix", "--compare", "all", "--workers", "32", "--model-bytes", "1.1M", "--compute", "20ms",
@@ -106,10 +106,10 @@ class Examples(Mix):
         n, v, w, latency = 32, 1.1e6 / 125e6, 0.02, 50e-6
         rounds = {"allreduce": w + 2 * (n - 1) * (v / n + latency),
                   "periodic": w + 2 * (n - 1) * (v / n + latency) / 25,
-                  "server": w + 2 * ((n - 1) * v + latency),
+                  "server": w + n * v + 2 * latency,
                   "async-server": max(w + 2 * (v + latency), (n - 1) * v),
                   "dpsgd": w + 2 * v + latency,
-                  "adpsgd": max(w, 2 * (v + latency)),
+                  "adpsgd": w + 2 * (v + latency),
                   "async-ring": max(w, 2 * v)}
         for line in lines:
             self.check_line(line)
@@ -123,8 +123,8 @@ class Examples(Mix):
         lines = self.run_json("mix", "--compare", "async-server,adpsgd,async-ring,dpsgd,server", "--workers", "16",
                               "--model-bytes", "2MB", "--compute", "1ms", "--network", "1MB,1s", "--period", "4",
                               "--topology", "complete", "--precision", "0.2")
-        rounds = {"async-server": max(0.001 + 2 * 3 / 4, 15 * 2 / 4), "adpsgd": 2 * 3 / 4, "async-ring": 15 * 2 / 4,
-                  "dpsgd": 0.001 + (15 * 2 + 1) / 4, "server": 0.001 + 2 * (15 * 2 + 1) / 4}
+        rounds = {"async-server": max(0.001 + 2 * 3 / 4, 15 * 2 / 4), "adpsgd": 0.001 + 2 * 3 / 4, "async-ring": 15 * 2 / 4,
+                  "dpsgd": 0.001 + (15 * 2 + 1) / 4, "server": 0.001 + (16 * 2 + 2 * 1) / 4}
         self.assertEqual({line["protocol"] for line in lines}, set(rounds))
         for line in lines:
             self.assertAlmostEqual(line["round_seconds"], rounds[line["protocol"]], 9, line)

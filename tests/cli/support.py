@@ -29,9 +29,9 @@ class ProgramTest(unittest.TestCase):
         os.chdir(self.home)
         shutil.rmtree(self.folder)
 
-    def run_program(self, *arguments, timeout=60, **more):
+    def run_program(self, *arguments, timeout=60, program=LACONIC, **more):
         """Returns the finished process: returncode, stdout, stderr as text."""
-        return subprocess.run([LACONIC, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        return subprocess.run([program, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, encoding="utf-8", timeout=timeout, **more)
 
     def run_ok(self, *arguments, **more):

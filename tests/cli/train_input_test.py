@@ -19,7 +19,7 @@ class Options(Train):
         options = re.findall(r"^  (?:-(\w), |    )--([a-z-]+)(?: ([A-Z]+))?(?:  |$)(.*(?:\n {26}.*)*)", text, re.M)
         self.assertGreater(len(options), 25)
         for letter, key, placeholder, about in options:
-            if key in ("help", "dry-run"):
+            if key in ("help", "dry-run", "calibration"):  # the last: under a simulator only, see cli/smpi
                 continue
             default = re.search(r"default ([^)\s]+)\)", " ".join(about.split()))
             value = self.VALUES.get(key) or (default and default.group(1))
@@ -68,7 +68,7 @@ class BadInput(Train):
                 (("--local-epochs=2",), ("--local-epochs", "2")), (("--no-bits",), ("--no-bits",)),
                 (("--plot", "p.pdf"), ("--plot", "p.pdf")), (("--seed",), ("--seed", "value")),
                 (("--format", "bvces"), ("bvces", "bvecs")), (("--timeout", "0"), ("--timeout",)),
-                (("extra",), ("extra",))):
+                (("--calibration", "c.json"), ("--calibration", "SMPI")), (("extra",), ("extra",))):
             self.bad(*more, names=names)
         self.run_bad("hash", "train", "base.bvecs", names=["-o"])
         self.run_bad("hash", "train", "-o", "m.safetensors", names=["operand"])

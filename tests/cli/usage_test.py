@@ -1,5 +1,6 @@
 """The program without data: commands, options, help, manual page, completion, exit statuses."""
 
+import functools
 import os
 import re
 import socket
@@ -9,6 +10,7 @@ import unittest
 from support import LACONIC, MPIEXEC, ProgramTest
 
 
+@functools.cache
 def commands():
     """The words of every command, as the overview lists them."""
     text = subprocess.run([LACONIC, "help"], stdout=subprocess.PIPE, encoding="utf-8", check=True).stdout

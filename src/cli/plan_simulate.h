@@ -1,0 +1,65 @@
+/* The cluster of a plan, and runs of this very program on it under SimGrid's SMPI. */
+#ifndef LACONIC_CLI_PLAN_SIMULATE_H
+#define LACONIC_CLI_PLAN_SIMULATE_H
+
+#include <jansson.h>
+
+#include "cli/command.h"
+
+/* Options that commands which plan have in common; in their structs as a member. */
+typedef struct lac_plan_cluster_options {
+  char *network, *cluster, *speeds;
+} lac_plan_cluster_options;
+
+/* clang-format off */
+#define LAC_PLAN_CLUSTER_OPTIONS(struct_type, part)                                                                   \
+  LAC_TEXT_OPTION(struct_type, part.network, "network", "NETWORK",                                                    \
+                  "bandwidth of a worker's link and latency of a message; when not given 1Gbit,50us"),                \
+  LAC_TEXT_OPTION(struct_type, part.cluster, "cluster", "FILE",                                                       \
+                  "a SimGrid platform file in place of --network and --speeds: its hosts in the order of their names, " \
+                  "speeds relative to the first; needs SimGrid"),                                                     \
+  LAC_TEXT_OPTION(struct_type, part.speeds, "speeds", "LIST",                                                         \
+                  "relative speeds of the workers, as 1,1,0.5, repeated for the others")
+/* clang-format on */
+
+typedef struct lac_plan_cluster {
+  lac_cluster cluster; /* its speeds are those below, or NULL when all are 1 */
+  double *speeds;      /* (limit); NULL */
+  json_t *hosts;       /* of a platform file: [{"name", "speed"}, …]; NULL */
+  int limit;           /* most workers that it was read for */
+  bool given;          /* by these options */
+  bool in_turn; /* set by the command: in a simulation a link carries one message after another, as the connection
+                   does on which all that a worker sends goes to the same other; else all that are under way share
+                   it, and one that is waited for is held up by those behind it */
+} lac_plan_cluster;
+
+/* Reads the options for up to `limit` workers. Close it also after a failure. Errors: USAGE, INPUT for a platform file
+ * (too few hosts, not readable), UNSUPPORTED naming the package where SimGrid is missing, MEMORY. */
+LAC_MUST_USE lac_status lac_plan_cluster_open(lac_session *session, const lac_plan_cluster_options *options, int limit,
+                                              lac_plan_cluster *cluster);
+void lac_plan_cluster_close(lac_plan_cluster *cluster);
+
+/* Whether runs can be simulated, and what the largest takes in memory. Errors: UNSUPPORTED naming the package to
+ * install, USAGE when `workers` processes of `bytes` bytes each do not fit, with the estimate. */
+LAC_MUST_USE lac_status lac_simulation_check(lac_session *session, int workers, double bytes);
+
+/* The same of rehearsals on the program's own clock, a thread for each worker: USAGE. */
+LAC_MUST_USE lac_status lac_rehearsal_check(lac_session *session, int workers, double bytes);
+
+/* One simulated run of `command` with these options, --rehearse, --json, --workers and the cluster in numbers; those
+ * whose keys are in `left_out` (ends with NULL) are not passed on, the words `added` (ends with NULL, or NULL) are.
+ * *line is its first JSON line with "workers", to be released. Errors: IO and those of the run, whose line becomes this
+ * one's; INTERRUPTED; MEMORY. */
+LAC_MUST_USE lac_status lac_simulate(lac_session *session, const lac_command *command, const void *options,
+                                     const char *const *left_out, const char *const *added,
+                                     const lac_plan_cluster_options *where, const lac_plan_cluster *cluster,
+                                     int workers, json_t **line);
+
+/* What lac_plan_print_json has printed. */
+void lac_plan_read_json(const json_t *line, lac_plan *plan);
+
+/* That a command which plans runs as one process or, simulated, as the ranks of one rehearsal. Errors: USAGE. */
+LAC_MUST_USE lac_status lac_plan_check_ranks(lac_session *session, const char *command, bool one_rehearsal,
+                                             int workers);
+
+#endif

@@ -1,0 +1,89 @@
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/random.h"
+#include "plan/calibration.h"
+#include "plan/fit.h"
+
+/* Timed at least so often and so long, at most so often; the first of all, which fills caches, does not count. */
+enum { LEAST = 5, MOST = 200 };
+static const double long_enough = 1;
+
+typedef struct gradient_run {
+  lac_net *net;
+  float *parameters, *statistics, *gradient, *pictures;
+  int32_t *labels;
+} gradient_run;
+
+static lac_status prepare(lac_context *context, lac_net *net, gradient_run *run) {
+  lac_image_shape shape = lac_net_input(net);
+  int64_t batch = lac_net_batch(net), pixels = shape.channels * shape.height * shape.width;
+  *run = (gradient_run){.net = net};
+  LAC_TRY(LAC_NEW(context, lac_net_parameters(net), &run->parameters));
+  LAC_TRY(LAC_NEW(context, lac_net_statistics(net), &run->statistics));
+  LAC_TRY(LAC_NEW(context, lac_net_parameters(net), &run->gradient));
+  LAC_TRY(LAC_NEW(context, batch * pixels, &run->pictures));
+  LAC_TRY(LAC_NEW(context, batch, &run->labels));
+  lac_net_initialise(net, 0, run->parameters, run->statistics);
+  lac_random stream = lac_random_stream(0, LAC_RANDOM_CALIBRATE, 0, 0);
+  for (int64_t i = 0; i < batch * pixels; i++) {
+    run->pictures[i] = (float)lac_random_normal(&stream);
+  }
+  for (int64_t i = 0; i < batch; i++) {
+    run->labels[i] = (int32_t)lac_random_below(&stream, lac_net_classes(net));
+  }
+  return LAC_OK;
+}
+
+static void clear(gradient_run *run) {
+  lac_free(run->parameters);
+  lac_free(run->statistics);
+  lac_free(run->gradient);
+  lac_free(run->pictures);
+  lac_free(run->labels);
+}
+
+/* In seconds of this thread, which computes a gradient alone. */
+static lac_status time_gradients(lac_context *context, gradient_run *run, double *seconds) {
+  double times[MOST], sum = 0, loss;
+  int64_t count = 0, errors;
+  for (int64_t i = 0; i <= MOST && (i <= LEAST || sum < long_enough); i++) {
+    double start = lac_thread_seconds();
+    lac_net_key key = {.step = i};
+    LAC_TRY(lac_net_gradient(context, run->net, run->parameters, run->pictures, run->labels, key, run->gradient, &loss,
+                             &errors));
+    double took = lac_thread_seconds() - start;
+    if (lac_context_interrupted(context)) {
+      return lac_fail(context, LAC_E_INTERRUPTED, "interrupted while timing a gradient");
+    }
+    if (i > 0) {
+      times[count++] = took;
+      sum += took;
+    }
+  }
+  *seconds = lac_fit_median(times, count);
+  return LAC_OK;
+}
+
+lac_status lac_calibration_measure_gradient(lac_context *context, lac_calibration *calibration, const char *model,
+                                            lac_net *net) {
+  lac_gradient_entry entry = {.batch = lac_net_batch(net),
+                              .precision = lac_net_options_of(net).precision,
+                              .parameters = lac_net_parameters(net),
+                              .flops = lac_net_flops(net)};
+  gradient_run run;
+  if (!*model || strlen(model) >= LAC_CALIBRATION_TEXT) {
+    return lac_fail(context, LAC_E_USAGE, "calibration: found a model's name of %zu bytes, expected 1 to %d",
+                    strlen(model), LAC_CALIBRATION_TEXT - 1);
+  }
+  lac_calibration_text(entry.model, model);
+  lac_calibration_text(entry.backend, lac_net_backend_name(net));
+  lac_status status = prepare(context, net, &run);
+  if (!status) {
+    status = time_gradients(context, &run, &entry.seconds);
+  }
+  clear(&run);
+  LAC_TRY(status);
+  entry.seconds = lac_measured(entry.seconds > 1e-9 ? entry.seconds : 1e-9); /* no finer than the clock */
+  return lac_calibration_put_gradient(context, calibration, &entry, NULL);
+}

@@ -1,0 +1,76 @@
+/* The job really done, on drawn points: what a prediction is held against. */
+#include "base/memory.h"
+#include "laconic/plan.h"
+#include "plan/calibration.h"
+#include "plan/ring.h"
+
+typedef struct lac_real {
+  const lac_hash_options *options;
+  const lac_dataset *points;
+  const int64_t *shares;
+  lac_hash_result result; /* worker 0's */
+} lac_real;
+
+static lac_status train_shard(lac_world *world, const lac_real *real, const lac_dataset *shard,
+                              lac_hash_result *result) {
+  lac_team team = {.world = world, .total = lac_world_size(world), .first = lac_world_rank(world), .count = 1};
+  lac_hash *model = NULL;
+  lac_status status =
+      lac_hash_train(lac_world_context(world), &team, &shard, real->options, NULL, NULL, &model, result);
+  lac_hash_destroy(&model);
+  return status;
+}
+
+static lac_status body(lac_world *world, void *argument) {
+  lac_real *real = argument;
+  int rank = lac_world_rank(world);
+  int64_t first = 0;
+  lac_dataset *shard;
+  lac_hash_result result;
+  for (int p = 0; p < rank; p++) {
+    first += real->shares[p];
+  }
+  LAC_TRY(lac_dataset_slice(lac_world_context(world), real->points, first, real->shares[rank], &shard));
+  lac_status status = train_shard(world, real, shard, &result);
+  lac_dataset_destroy(&shard);
+  if (!status && rank == 0) {
+    real->result = result;
+  }
+  return status;
+}
+
+/* Seconds of `iterations` iterations, of those that were made before the model stood still. */
+static lac_plan_seconds seconds_of(const lac_hash_result *result, double iterations) {
+  double times = result->iterations > 0 ? iterations / (double)result->iterations : 0;
+  lac_plan_seconds seconds = {.w = result->w_seconds * times, .z = result->z_seconds * times};
+  double rest = result->total_seconds - result->init_seconds - result->w_seconds - result->z_seconds;
+  seconds.serial = result->init_seconds + (rest > 0 ? rest : 0) * times;
+  seconds.total = seconds.w + seconds.z + seconds.serial;
+  return seconds;
+}
+
+lac_status lac_plan_real_ring(lac_context *context, const lac_hash_options *options, int64_t points, int64_t columns,
+                              lac_type type, int workers, const int64_t *shares, lac_plan *plan) {
+  void *memory = NULL;
+  lac_dataset *data = NULL;
+  lac_hash_options mine = *options;
+  mine.mac.undo_limit = mine.mac.iterations > 0 ? mine.mac.iterations : 1; /* undone or not, it takes as long */
+  lac_real real = {.options = &mine, .shares = shares};
+  lac_world_options world = {.backend = "local", .workers = workers};
+  lac_status status;
+  *plan = (lac_plan){0};
+  LAC_TRY(lac_draw_points(context, type, points, columns, &memory));
+  size_t stride = (size_t)columns * lac_type_size(type);
+  LAC_TRY_GOTO(status, lac_dataset_borrow(context, memory, type, points, columns, stride, &data), cleanup);
+  real.points = data;
+  LAC_TRY_GOTO(status, lac_world_run(context, &world, body, &real), cleanup);
+  plan->workers = workers;
+  plan->seconds = seconds_of(&real.result, (double)options->mac.iterations);
+  plan->messages = (double)real.result.messages;
+  plan->bytes = (double)real.result.bytes;
+  plan->link_bytes = plan->bytes / workers;
+cleanup:
+  lac_dataset_destroy(&data);
+  lac_free(memory);
+  return status;
+}

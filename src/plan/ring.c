@@ -1,0 +1,206 @@
+#include "plan/ring.h"
+
+#include <math.h>
+
+#include "base/memory.h"
+
+lac_status lac_ring_check(lac_context *context, const lac_ring_job *job, const lac_cluster *cluster, int workers,
+                          const int64_t *shares) {
+  if (workers < 1 || workers > LAC_WORKERS_LIMIT) {
+    return lac_fail(context, LAC_E_USAGE, "plan: found %d workers, expected 1 to %d", workers, LAC_WORKERS_LIMIT);
+  }
+  if (!(job->points >= workers) || job->points > 1e15) {
+    return lac_fail(context, LAC_E_USAGE, "plan: found %g points for %d workers, expected at least one for each",
+                    job->points, workers);
+  }
+  if (job->submodels < 1 || job->epochs < 1 || job->iterations < 0 || job->costs.kinds < 1 ||
+      job->costs.kinds > LAC_MAC_KINDS) {
+    return lac_fail(context, LAC_E_USAGE, "plan: found %lld submodels of %d kinds, %lld epochs, %lld iterations",
+                    (long long)job->submodels, job->costs.kinds, (long long)job->epochs, (long long)job->iterations);
+  }
+  if (!cluster) {
+    return lac_fail(context, LAC_E_USAGE, "plan: found no cluster");
+  }
+  for (int p = 0; p < workers; p++) {
+    if ((cluster->speeds && !(cluster->speeds[p] > 0)) || (shares && shares[p] < 1)) {
+      return lac_fail(context, LAC_E_USAGE, "plan: worker %d: found speed %g and %lld points, expected more than 0", p,
+                      cluster->speeds ? cluster->speeds[p] : 1.0, shares ? (long long)shares[p] : 1LL);
+    }
+  }
+  return LAC_OK;
+}
+
+double lac_ring_speed(const lac_cluster *cluster, int worker) {
+  return cluster->speeds ? cluster->speeds[worker] : 1;
+}
+
+double lac_ring_load(const lac_ring_job *job, const lac_cluster *cluster, int workers, const int64_t *shares,
+                     int worker) {
+  double points = shares ? (double)shares[worker] : job->points / workers;
+  return points / lac_ring_speed(cluster, worker);
+}
+
+/* ---- the formula: docs/planning.md derives it ---- */
+
+/* Seconds per point of a visit of `count` submodels with successive numbers, the dearest such. */
+static double visit_cost(const lac_mac_costs *costs, int64_t count) {
+  double whole = 0, dearest = 0;
+  for (int k = 0; k < costs->kinds; k++) {
+    whole += costs->submodel[k];
+  }
+  for (int first = 0; first < costs->kinds; first++) {
+    double rest = 0;
+    for (int64_t i = 0; i < count % costs->kinds; i++) {
+      rest += costs->submodel[(first + i) % costs->kinds];
+    }
+    dearest = fmax(dearest, rest);
+  }
+  int64_t wholes = count / costs->kinds;
+  double all = (double)wholes * whole + dearest;
+  return all > 0 ? costs->visit + all : 0;
+}
+
+/* Of all M, the part that costs nothing to train. */
+static double idle_part(const lac_mac_costs *costs) {
+  double idle = 0;
+  for (int k = 0; k < costs->kinds; k++) {
+    idle += costs->submodel[k] > 0 ? 0 : 1;
+  }
+  return idle / costs->kinds;
+}
+
+/* Of all M submodels, each by itself; of their bytes the mean. */
+static double all_submodels(const lac_ring_job *job, double *bytes) {
+  double seconds = 0;
+  *bytes = 0;
+  for (int k = 0; k < job->costs.kinds; k++) {
+    int64_t count = (job->submodels + job->costs.kinds - 1 - k) / job->costs.kinds;
+    seconds += (double)count * job->costs.submodel[k];
+    *bytes += (double)count * job->bytes[k] / (double)job->submodels;
+  }
+  return seconds;
+}
+
+typedef struct lac_block_size {
+  int64_t workers; /* that begin with submodels: min(P, M) */
+  int64_t most;    /* submodels of the largest block */
+  int64_t batch;   /* most that train together */
+  double batches;  /* visits to a worker in an epoch that cost anything */
+} lac_block_size;
+
+static lac_block_size block_size(const lac_ring_job *job, int workers) {
+  int64_t m = job->submodels;
+  lac_block_size size = {.workers = workers < m ? workers : m, .most = (m + workers - 1) / workers};
+  int64_t small = m / size.workers, larger = m % size.workers;
+  size.batch = job->batch && job->batch < size.most ? job->batch : size.most;
+  int64_t batches = larger * ((small + size.batch) / size.batch);
+  batches += (size.workers - larger) * ((small + size.batch - 1) / size.batch);
+  size.batches = (double)batches;
+  if (size.batch == 1) {
+    size.batches *= 1 - idle_part(&job->costs);
+  }
+  return size;
+}
+
+/* Seconds of a lap of a batch around the ring with a visit to each worker, less the hops. */
+static double lap_seconds(const lac_ring_job *job, const lac_cluster *cluster, int workers, const int64_t *shares,
+                          int64_t batch) {
+  double point = visit_cost(&job->costs, batch), sum = 0;
+  for (int p = 0; p < workers; p++) {
+    sum += lac_ring_load(job, cluster, workers, shares, p) * point +
+           (double)batch * job->costs.handling / lac_ring_speed(cluster, p);
+  }
+  return sum;
+}
+
+/* Seconds of an iteration; serial parts apart. */
+static void iteration_seconds(const lac_ring_job *job, const lac_cluster *cluster, int workers, const int64_t *shares,
+                              lac_plan_seconds *seconds) {
+  const lac_mac_costs *costs = &job->costs;
+  lac_block_size size = block_size(job, workers);
+  double e = (double)job->epochs, laps = job->local_epochs ? 1 : e, p = workers, bytes, busiest = 0, slowest = 0;
+  double submodels = all_submodels(job, &bytes), begin = 0,
+         lap = lap_seconds(job, cluster, workers, shares, size.batch);
+  for (int i = 0; i < workers; i++) {
+    double load = lac_ring_load(job, cluster, workers, shares, i);
+    double w = load * (costs->begin + e * (size.batches * costs->visit + submodels)) +
+               laps * (double)job->submodels * costs->handling / lac_ring_speed(cluster, i);
+    busiest = fmax(busiest, w);
+    slowest = fmax(slowest, load * costs->z);
+    begin = fmax(begin, load * costs->begin);
+  }
+  seconds->w = busiest;
+  seconds->z = slowest;
+  if (workers == 1) {
+    return;
+  }
+  double wire = cluster->bandwidth > 0 ? bytes / cluster->bandwidth : 0;
+  double hop = cluster->latency + (double)size.batch * wire;
+  double last = (p - 1) * (cluster->latency + wire) + (double)(size.most - 1) * wire;
+  double chain = begin + lap * e + (laps * p - 1) * hop + last; /* a visit with all passes costs as e visits do */
+  double small = cluster->latency + (cluster->bandwidth > 0 ? 16 / cluster->bandwidth : 0);
+  double sums = 3 * 2 * ceil(log2(p)) * small;
+  double w = fmax(chain, busiest + last);
+  seconds->communication = fmin((laps * p - 1) * hop + last, w - busiest) + sums;
+  seconds->waiting = w - busiest - (seconds->communication - sums);
+}
+
+/* What is not in the steps. */
+static double serial_seconds(const lac_ring_job *job, const lac_cluster *cluster, int workers, const int64_t *shares) {
+  double times = (double)job->iterations, load = 0;
+  for (int p = 0; p < workers; p++) {
+    load = fmax(load, lac_ring_load(job, cluster, workers, shares, p));
+  }
+  return job->start_fixed + job->finish_fixed + times * job->iteration_fixed +
+         load * (job->start_point + job->finish_point + times * job->iteration_point);
+}
+
+static void scale(lac_plan_seconds *seconds, double times) {
+  seconds->w *= times;
+  seconds->z *= times;
+  seconds->communication *= times;
+  seconds->waiting *= times;
+}
+
+static double total(const lac_plan_seconds *seconds) {
+  return seconds->w + seconds->z + seconds->serial + seconds->communication + seconds->waiting;
+}
+
+/* The whole job on one worker of speed 1. */
+static double alone(const lac_ring_job *job) {
+  const lac_cluster one = {0};
+  lac_plan_seconds seconds = {0};
+  iteration_seconds(job, &one, 1, NULL, &seconds);
+  scale(&seconds, (double)job->iterations);
+  seconds.serial = serial_seconds(job, &one, 1, NULL);
+  return total(&seconds);
+}
+
+void lac_ring_complete(const lac_ring_job *job, const lac_cluster *cluster, int workers, const int64_t *shares,
+                       lac_plan *plan) {
+  double speeds = 0;
+  for (int p = 0; p < workers; p++) {
+    speeds += lac_ring_speed(cluster, p);
+  }
+  plan->workers = workers;
+  plan->seconds.serial = serial_seconds(job, cluster, workers, shares);
+  plan->seconds.total = total(&plan->seconds);
+  plan->speedup = alone(job) / plan->seconds.total;
+  plan->efficiency = plan->speedup / speeds;
+}
+
+lac_status lac_plan_ring(lac_context *context, const lac_ring_job *job, const lac_cluster *cluster, int workers,
+                         const int64_t *shares, lac_plan *plan) {
+  double bytes;
+  *plan = (lac_plan){0};
+  LAC_TRY(lac_ring_check(context, job, cluster, workers, shares));
+  iteration_seconds(job, cluster, workers, shares, &plan->seconds);
+  scale(&plan->seconds, (double)job->iterations);
+  all_submodels(job, &bytes);
+  plan->messages =
+      (double)job->iterations * (double)lac_mac_messages(job->submodels, workers, job->epochs, job->local_epochs);
+  plan->bytes = plan->messages * bytes;
+  plan->link_bytes = plan->bytes / workers; /* each passes on every submodel as often as the others, but for the ends */
+  lac_ring_complete(job, cluster, workers, shares, plan);
+  return LAC_OK;
+}
