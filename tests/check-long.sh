@@ -29,7 +29,7 @@ build() {
 }
 
 threads() {
-  build tsan && ctest --preset tsan -j "$jobs" -R '^(base|comm|data|mixing|mac|hash|replica|nn|cli)/'
+  build tsan && ctest --preset tsan -j "$jobs" -R '^(base|comm|data|mixing|mac|hash|replica|nn|plan|cli)/'
 }
 
 # One target for $seconds; what it finds stays in the tree.

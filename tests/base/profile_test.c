@@ -26,7 +26,7 @@ static void events_add_up(void **state) {
 }
 
 static void too_many_kinds_lose_no_seconds(void **state) {
-  static char names[100][16];
+  static char names[100][24];
   lac_event events[200];
   for (int i = 0; i < 100; i++) {
     snprintf(names[i], sizeof names[i], "kind %d", i);
