@@ -3,7 +3,8 @@
     scaling.py [PART …] [--program build/laconic] [--calibration here.json] [--work build/bench-work/scaling] [--plots docs/plots]
 
 PART: paper, engine (speedups for three settings on two networks), shares (half the machines at half speed), memory, replicas
-(methods on three networks), slowing (machines that slow down in mid-run), real (this machine against the prediction).
+(methods on three networks), slowing (machines that slow down in mid-run), real and trained (codes and networks, this machine
+against the prediction).
 Without PART all of them: half an hour, most of it the largest simulations. Without --calibration one is made. Markdown on
 stdout. A run that is finished is kept in the work folder under its command.
 """
@@ -305,7 +306,39 @@ def real(all_runs, options):
     table(["data", "P", "predicted, s", "CPU s a worker", "ratio (median of pairs)", "elapsed, s", "load"], rows)
 
 
-PARTS = {"paper": paper, "engine": engine, "shares": shares, "memory": memory, "replicas": replicas, "slowing": slowing, "real": real}
+def trained(all_runs, options):
+    """Networks trained at 1 and 2 workers against the prediction, in pairs: seconds of 1,000 gradients."""
+    rows = []
+    for model in ("resnet20", "lenet"):
+        calibration = str(all_runs.folder / f"trained-{model}.json")
+        found = {}
+        for _ in range(options.pairs):
+            load = os.getloadavg()[0]
+            for command in (["calibrate", "-o", calibration, "--dims", "none", "--models", model, "-q"],
+                            ["train", "--model", model, "--workers", "1,2", "--compare", "sgd,parle", "--network",
+                             "100Gbit,2us", "--calibration", calibration, "--simulate", "--json"]):
+                done = subprocess.run([options.program, "plan", *command], check=True, capture_output=True, text=True)
+            lines = [json.loads(line) for line in done.stdout.splitlines()]
+            for line in lines[:-1]:
+                each = line["seconds_per_1000_gradients"]
+                computed = each * line["seconds"]["w"] / line["seconds"]["total"]
+                key = line["method"], line["workers"]
+                found.setdefault(key, {}).setdefault(line["source"], []).append((each, computed, load))
+        for (method, workers), of in found.items():
+            said, real = of["formula"], of["real"]
+            rows.append([model, method, str(workers), *(f"{statistics.median(values):.4g}" for values in (
+                [pair[0] for pair in said], [pair[0] for pair in of["smpi"]], [pair[1] for pair in real])),
+                f"{statistics.median(one[1] / two[1] for one, two in zip(said, real)):.2f}",
+                f"{statistics.median(pair[0] for pair in real):.4g}", f"{statistics.median(pair[2] for pair in real):.1f}"])
+    table(["network", "method", "P", "predicted, s", "SMPI, s", "CPU s a worker", "ratio (median of pairs)", "elapsed, s",
+           "load"], rows)
+    picture = os.path.join(options.plots, "scaling-trained.svg")
+    subprocess.run([options.program, "plan", "train", "--model", "lenet", "--workers", "1:64:x2", "--compare", "sgd,parle",
+                    "--calibration", calibration, "--simulate", "--plot", picture, "-q"], check=True, stdout=subprocess.DEVNULL)
+
+
+PARTS = {"paper": paper, "engine": engine, "shares": shares, "memory": memory, "replicas": replicas, "slowing": slowing,
+         "real": real, "trained": trained}
 
 
 def main():

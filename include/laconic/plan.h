@@ -3,7 +3,8 @@
  * Two kinds of jobs, as everywhere: submodels on a ring, and replicas that mix. A cluster is lac_cluster of
  * laconic/world.h: latency, bandwidth of each worker's link, relative speeds. docs/planning.md has the formulas with
  * their derivations and limits; the same jobs can be rehearsed (lac_plan_rehearse_*): the real engine runs with nothing
- * to compute, and only its clock is spent, on the back end sim or, in a program built for it, under SMPI.
+ * to compute, and only its clock is spent, on the back end sim or, in a program built for it, under SMPI; and really
+ * made on this machine (lac_plan_real_*), on data drawn for it, which is what a prediction is held against.
  *
  * Sources: Carreira-Perpinan and Alizadeh 2016 (speedup of ParMAC); Chaudhari et al. 2017 (Parle's communication). */
 #ifndef LACONIC_PLAN_H
@@ -15,6 +16,7 @@
 #include "laconic/calibration.h"
 #include "laconic/hash.h"
 #include "laconic/mac.h"
+#include "laconic/net.h"
 #include "laconic/process.h"
 #include "laconic/replica.h"
 #include "laconic/world.h"
@@ -40,6 +42,12 @@ typedef struct lac_plan {
   double link_bytes;          /* most bytes that leave one worker */
   double memory;              /* bytes of the worker that needs most; 0 where it is not known */
 } lac_plan;
+
+/* What leaves a worker of models in the whole job; of all workers together it is messages and bytes of the plan.
+ * Whoever wants it of each gives an array of one for each worker as the last argument `links`, others NULL. */
+typedef struct lac_link {
+  double messages, bytes;
+} lac_link;
 
 /* ---- a ring of submodels ---- */
 
@@ -79,10 +87,10 @@ LAC_API LAC_MUST_USE lac_status lac_plan_hash_job(lac_context *context, const la
                                                   int64_t columns, const lac_hash_costs *costs, lac_ring_job *job);
 
 /* The extended model: costs by kind and by how many train together, latency apart from bandwidth, overlap, the speeds
- * of the cluster and any shares (P points each, as lac_hash_shares gives; NULL: equal). Errors: USAGE for what cannot
- * be, MEMORY. Local. */
+ * of the cluster and any shares (P points each, as lac_hash_shares gives; NULL: equal). All links are given their mean
+ * over the orders that the ring is drawn in. Errors: USAGE for what cannot be, MEMORY. Local. */
 LAC_API LAC_MUST_USE lac_status lac_plan_ring(lac_context *context, const lac_ring_job *job, const lac_cluster *cluster,
-                                              int workers, const int64_t *shares, lac_plan *plan);
+                                              int workers, const int64_t *shares, lac_plan *plan, lac_link *links);
 
 /* The same job as the engine runs it, computing nothing: after a first iteration `iterations` of them are run and
  * timed, and the seconds of all job->iterations are given; one is enough unless rings are to be averaged over. Waiting
@@ -91,14 +99,15 @@ LAC_API LAC_MUST_USE lac_status lac_plan_ring(lac_context *context, const lac_ri
  * clock is simulated, with the result the same on all workers. Errors: USAGE, MEMORY, those of lac_mac_run. */
 LAC_API LAC_MUST_USE lac_status lac_plan_rehearse_ring(lac_context *context, const lac_ring_job *job,
                                                        const lac_cluster *cluster, lac_world *world, int workers,
-                                                       const int64_t *shares, int64_t iterations, lac_plan *plan);
+                                                       const int64_t *shares, int64_t iterations, lac_plan *plan,
+                                                       lac_link *links);
 
 /* lac_hash_train itself on `workers` threads of this machine, on points drawn for it (points * columns elements of
  * memory): the seconds that passed, with communication and waiting within w. shares (workers) adds up to points. The
  * plan's speedup and efficiency are left 0. Errors: those of lac_hash_train, MEMORY. Local. */
 LAC_API LAC_MUST_USE lac_status lac_plan_real_ring(lac_context *context, const lac_hash_options *options,
                                                    int64_t points, int64_t columns, lac_type type, int workers,
-                                                   const int64_t *shares, lac_plan *plan);
+                                                   const int64_t *shares, lac_plan *plan, lac_link *links);
 
 /* ---- replicas ---- */
 
@@ -120,7 +129,8 @@ LAC_API double lac_plan_round(const lac_process *process, double compute, double
  * gradients of all workers together count (n times `gradients`). speedup: gradients a second over those of one worker.
  * Errors: USAGE, MEMORY, those of lac_replica_process. Local. */
 LAC_API LAC_MUST_USE lac_status lac_plan_replicas(lac_context *context, const lac_replica_job *job,
-                                                  const lac_cluster *cluster, int workers, lac_plan *plan);
+                                                  const lac_cluster *cluster, int workers, lac_plan *plan,
+                                                  lac_link *links);
 
 /* The same job as the trainer runs it, with gradients that are 0 and take their time on the clock: `gradients` of each
  * replica are made, rounded up to a period of the exchange (without rounds: of the fastest), and the seconds of all
@@ -128,7 +138,24 @@ LAC_API LAC_MUST_USE lac_status lac_plan_replicas(lac_context *context, const la
  * above. Errors: USAGE, also for a world of another size or on a real clock; MEMORY, those of lac_replica_advance. */
 LAC_API LAC_MUST_USE lac_status lac_plan_rehearse_replicas(lac_context *context, const lac_replica_job *job,
                                                            const lac_cluster *cluster, lac_world *world, int workers,
-                                                           int64_t gradients, lac_plan *plan);
+                                                           int64_t gradients, lac_plan *plan, lac_link *links);
+
+/* A network whose gradients are really computed, as lac_net_create takes it. All borrowed. */
+typedef struct lac_plan_network {
+  const char *layers, *name;
+  lac_image_shape shape;
+  int64_t classes, batch;
+  const lac_net_options *options;
+} lac_plan_network;
+
+/* The trainer itself on `workers` threads of this machine: `gradients` of each replica, rounded up as above, are really
+ * computed, on drawn pictures, and the seconds of all job->gradients are given: w is what a worker's thread computed,
+ * the mean over workers, and communication what else passed. job->gradient and job->update are not looked at beyond
+ * being numbers, job->parameters is the network's. speedup and efficiency are left 0. Errors: USAGE, those of
+ * lac_net_create, lac_net_gradient and lac_replica_advance, MEMORY. Local. */
+LAC_API LAC_MUST_USE lac_status lac_plan_real_replicas(lac_context *context, const lac_replica_job *job,
+                                                       const lac_plan_network *network, int workers, int64_t gradients,
+                                                       lac_plan *plan, lac_link *links);
 
 #ifdef __cplusplus
 }

@@ -14,6 +14,7 @@
 #include "cli/plot.h"
 #include "cli/quantity.h"
 
+enum { SOURCES = 5 }; /* of rows: formula, sim, smpi, real, plain */
 enum { SHARES_SPEEDS, SHARES_EQUAL };
 static const char *const shares_names[] = {"speeds", "equal", NULL};
 static const char *const type_names[] = {"u8", "i32", "f16", "f32", "f64", "i64", "i8", "i16", NULL}; /* lac_type */
@@ -22,7 +23,7 @@ typedef struct plan_options {
   lac_common_options common;
   lac_hash_options hash;
   lac_plan_cluster_options where;
-  double points, real_limit;
+  double points;
   int64_t dims, rehearsed;
   int type, shares;
   char *workers, *calibration, *costs, *plot;
@@ -81,14 +82,6 @@ static const lac_option plan_option_table[] = {
      .high = 1e6,
      .fallback = "1",
      .help = "that are run and timed for these, after a first one; more where a platform file lets speeds change"},
-    {.key = "real-limit",
-     .type = LAC_OPTION_REAL,
-     .offset = offsetof(plan_options, real_limit),
-     .low = 0,
-     .high = 1e6,
-     .fallback = "60",
-     .unit = "seconds",
-     .help = "with --simulate: that a real run may be predicted to take, 0 for none"},
     LAC_TEXT_OPTION(plan_options, plot, "plot", "FILE",
                     "draw speedup and time against the number of workers: .svg or .png; needs gnuplot"),
     LAC_OPTIONS_END,
@@ -256,8 +249,20 @@ static json_t *extra_of(const plan_run *run, int workers) {
                    lac_basis_name(run->costs.basis));
 }
 
+/* Room for the links of the next row, where they are asked for; it is the row's from then on. */
+static lac_status open_links(plan_run *run, int workers, lac_link **links) {
+  void *memory = NULL;
+  *links = NULL;
+  if (run->options->where.links) {
+    CLI_TRY(lac_session_allocate(run->session, workers, sizeof **links, &memory));
+    *links = run->rows[run->count].links = memory;
+  }
+  return LAC_OK;
+}
+
 static void add_row(plan_run *run, const lac_plan *plan, const char *source) {
-  run->rows[run->count] = (lac_plan_row){.plan = *plan, .source = source};
+  lac_link *links = run->rows[run->count].links;
+  run->rows[run->count] = (lac_plan_row){.plan = *plan, .source = source, .links = links};
   run->extras[run->count] = extra_of(run, (int)plan->workers);
   run->count++;
 }
@@ -274,7 +279,9 @@ static void plan_plainly(plan_run *run, int workers, lac_plan *plan) {
 
 static lac_status add_formula(plan_run *run, int workers) {
   lac_plan plan;
-  CLI_TRY(lac_plan_ring(run->session->context, &run->job, &run->where.cluster, workers, run->shares, &plan));
+  lac_link *links;
+  CLI_TRY(open_links(run, workers, &links));
+  CLI_TRY(lac_plan_ring(run->session->context, &run->job, &run->where.cluster, workers, run->shares, &plan, links));
   if (run->options->costs) {
     plan_plainly(run, workers, &plan);
   }
@@ -287,24 +294,26 @@ static lac_status add_formula(plan_run *run, int workers) {
 typedef struct rehearsal {
   const plan_run *run;
   lac_plan plan;
+  lac_link *links;
 } rehearsal;
 
 static lac_status rehearse_rank(lac_world *world, void *argument) {
   rehearsal *mine = argument; /* one for each rank: they are processes */
   const plan_run *run = mine->run;
   return lac_plan_rehearse_ring(lac_world_context(world), &run->job, &run->where.cluster, world, lac_world_size(world),
-                                run->shares, run->options->rehearsed, &mine->plan);
+                                run->shares, run->options->rehearsed, &mine->plan, mine->links);
 }
 
 static lac_status add_rehearsal(plan_run *run, int workers) {
   rehearsal own = {.run = run};
   lac_context *context = run->session->context;
+  CLI_TRY(open_links(run, workers, &own.links));
   if (lac_world_smpi()) {
     lac_world_options options = {.backend = "mpi", .workers = workers, .timeout_ms = INT64_C(1000000000000)};
     CLI_TRY(lac_world_run(context, &options, rehearse_rank, &own));
   } else {
     CLI_TRY(lac_plan_rehearse_ring(context, &run->job, &run->where.cluster, NULL, workers, run->shares,
-                                   run->options->rehearsed, &own.plan));
+                                   run->options->rehearsed, &own.plan, own.links));
   }
   add_row(run, &own.plan, lac_world_smpi() ? "smpi" : "sim");
   return LAC_OK;
@@ -313,11 +322,13 @@ static lac_status add_rehearsal(plan_run *run, int workers) {
 static lac_status add_simulation(plan_run *run, int workers) {
   json_t *line;
   lac_plan plan;
-  static const char *const left_out[] = {"real-limit", NULL};
+  lac_link *links;
+  static const char *const left_out[] = {NULL};
   run->where.in_turn = true; /* on a ring all goes to the successor */
+  CLI_TRY(open_links(run, workers, &links));
   CLI_TRY(lac_simulate(run->session, &lac_command_plan_hash, run->options, left_out, NULL, &run->options->where,
                        &run->where, workers, &line));
-  lac_plan_read_json(line, &plan);
+  lac_plan_read_json(line, &plan, links);
   json_decref(line);
   add_row(run, &plan, "smpi");
   return LAC_OK;
@@ -327,16 +338,17 @@ static lac_status add_simulation(plan_run *run, int workers) {
 static lac_status add_real(plan_run *run, int workers, const lac_plan *predicted) {
   const plan_options *options = run->options;
   double bytes = options->points * (double)options->dims * (double)lac_type_size((lac_type)options->type);
-  double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
   lac_plan plan;
-  if (options->costs || workers > lac_online_cores() || !(predicted->seconds.total <= options->real_limit) ||
-      bytes + predicted->memory * workers > memory / 2) {
+  lac_link *links;
+  if (options->costs ||
+      !lac_plan_fits_here(&options->where, workers, bytes / workers + predicted->memory, predicted->seconds.total)) {
     return LAC_OK;
   }
+  CLI_TRY(open_links(run, workers, &links));
   lac_hash_options hash = options->hash;
   hash.threads = 1;
   CLI_TRY(lac_plan_real_ring(run->session->context, &hash, llround(options->points), options->dims,
-                             (lac_type)options->type, workers, run->shares, &plan));
+                             (lac_type)options->type, workers, run->shares, &plan, links));
   run->alone = workers == 1 ? plan.seconds.total : run->alone;
   plan.speedup = run->alone / plan.seconds.total;
   plan.efficiency = plan.speedup / workers;
@@ -396,13 +408,13 @@ static lac_status print_advice(const plan_run *run) {
   CLI_TRY(share(run, workers));
   if (run->job.epochs > 1) {
     local.local_epochs = !local.local_epochs;
-    CLI_TRY(lac_plan_ring(run->session->context, &local, &run->where.cluster, workers, run->shares, &other));
+    CLI_TRY(lac_plan_ring(run->session->context, &local, &run->where.cluster, workers, run->shares, &other, NULL));
     lac_print(run->session, "%s at %d workers: %.4g s in place of %.4g s\n",
               local.local_epochs ? "with --local-epochs" : "without --local-epochs", workers, other.seconds.total,
               best->plan.seconds.total);
   }
   single.batch = 1;
-  CLI_TRY(lac_plan_ring(run->session->context, &single, &run->where.cluster, workers, run->shares, &other));
+  CLI_TRY(lac_plan_ring(run->session->context, &single, &run->where.cluster, workers, run->shares, &other, NULL));
   if (other.seconds.total < 0.995 * best->plan.seconds.total) {
     lac_print(run->session, "with --batch 1 at %d workers: %.4g s in place of %.4g s\n", workers, other.seconds.total,
               best->plan.seconds.total);
@@ -445,6 +457,7 @@ static lac_status report(plan_run *run) {
   }
   print_basis(run);
   lac_plan_print_table(run->session, run->rows, run->count);
+  lac_plan_print_links(run->session, run->rows, run->count);
   print_plain_best(run);
   CLI_TRY(print_advice(run));
   lac_plan_print_done(run->session, run->rows, run->count);
@@ -466,7 +479,7 @@ static lac_status check_memory(const plan_run *run) {
 static lac_status plan_all(plan_run *run) {
   lac_session *session = run->session;
   void *rows, *extras;
-  const int most = 5 * run->size_count; /* formula, sim, smpi, real, plain */
+  const int most = SOURCES * run->size_count;
   CLI_TRY(lac_session_allocate(session, most, sizeof *run->rows, &rows));
   run->rows = rows;
   CLI_TRY(lac_session_allocate(session, most, sizeof *run->extras, &extras));
@@ -494,6 +507,9 @@ static lac_status run_plan_hash(lac_session *session, const void *argument, char
   for (int i = 0; run.extras && i < run.count; i++) {
     json_decref(run.extras[i]);
   }
+  for (int i = 0; run.rows && i < SOURCES * run.size_count; i++) {
+    free(run.rows[i].links);
+  }
   free(run.extras);
   free(run.rows);
   free(run.shares);
@@ -520,9 +536,9 @@ const lac_command lac_command_plan_hash = {
         "--rehearse runs the engine itself with nothing to compute, on this program's simulated clock; --simulate runs "
         "the program under SimGrid's SMPI, rank by rank. What the processor takes comes from plan calibrate.\n\n"
         "With --json, a line for each size and source: workers, speedup, efficiency, seconds (w, z, serial, "
-        "communication, waiting, total), messages, bytes, link_bytes, memory_per_worker, source (formula, sim, smpi, "
-        "real), "
-        "seconds_per_iteration, plain_speedup, basis; and done: best_workers, best_speedup.",
+        "communication, waiting, total), messages, bytes, link_bytes (the busiest worker's), memory_per_worker, source "
+        "(formula, sim, smpi, real), seconds_per_iteration, plain_speedup, basis, with --links also links ([{messages, "
+        "bytes}, …], what leaves each worker); and done: best_workers, best_speedup.",
     .example =
         "laconic plan hash --points 1e8 --dims 128 --bits 64 --epochs 2 --workers 1:1024:x2 --network 10Gbit,25us\n"
         "laconic plan hash --points 1e6 --network 1Gbit,50us --calibration here.json --simulate --plot speedup.svg\n"

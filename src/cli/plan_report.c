@@ -11,6 +11,15 @@
 
 /* ---- a line for programs ---- */
 
+static json_t *json_links(const lac_link *links, int64_t workers) {
+  json_t *list = json_array();
+  for (int64_t i = 0; list && i < workers; i++) {
+    json_array_append_new(list, json_pack("{s:o, s:o}", "messages", lac_json_real(links[i].messages), "bytes",
+                                          lac_json_real(links[i].bytes)));
+  }
+  return list;
+}
+
 void lac_plan_print_json(lac_session *session, const lac_plan_row *row, json_t *extra) {
   const lac_plan *plan = &row->plan;
   const lac_plan_seconds *s = &plan->seconds;
@@ -24,6 +33,9 @@ void lac_plan_print_json(lac_session *session, const lac_plan_row *row, json_t *
       "memory_per_worker", plan->memory > 0 ? lac_json_real(plan->memory) : json_null(), "source", row->source);
   if (line && row->label) {
     json_object_set_new(line, "label", lac_json_text(row->label));
+  }
+  if (line && row->links) {
+    json_object_set_new(line, "links", json_links(row->links, plan->workers));
   }
   if (line && extra) {
     json_object_update(line, extra);
@@ -197,6 +209,42 @@ void lac_plan_print_table(lac_session *session, const lac_plan_row *rows, int co
   for (int i = 0; i < count; i++) {
     if (strcmp(rows[i].source, "formula") == 0 && opens_curve(rows, i)) {
       say_what_pays(session, rows, count, &rows[i]);
+    }
+  }
+}
+
+/* Workers from `first` on that send as much as it does, to the digits that are shown. */
+static int64_t same_links(const lac_plan_row *row, int64_t first) {
+  int64_t end = first + 1;
+  const lac_link *links = row->links;
+  while (end < row->plan.workers && fabs(links[end].bytes - links[first].bytes) <= 1e-4 * links[first].bytes &&
+         fabs(links[end].messages - links[first].messages) <= 1e-4 * links[first].messages) {
+    end++;
+  }
+  return end - first;
+}
+
+static void print_links(lac_session *session, const lac_plan_row *row, int label) {
+  char bytes[32], who[48];
+  for (int64_t first = 0, count; first < row->plan.workers; first += count) {
+    count = same_links(row, first);
+    snprintf(who, sizeof who, count > 1 ? "%" PRId64 "-%" PRId64 : "%" PRId64, first, first + count - 1);
+    lac_print(session, "%-*s%7" PRId64 "%16s%16.6g%14s  %s\n", label, row->label ? row->label : "", row->plan.workers,
+              who, row->links[first].messages, lac_bytes_text(row->links[first].bytes, bytes), row->source);
+  }
+}
+
+void lac_plan_print_links(lac_session *session, const lac_plan_row *rows, int count) {
+  int label = widest_label(rows, count);
+  bool headed = false;
+  for (int i = 0; i < count; i++) {
+    if (rows[i].links && !headed) {
+      lac_print(session, "%-*s%7s%16s%16s%14s  %s\n", label, "", "workers", "of worker", "messages sent", "sent",
+                "source");
+      headed = true;
+    }
+    if (rows[i].links) {
+      print_links(session, &rows[i], label);
     }
   }
 }

@@ -11,16 +11,20 @@ typedef struct lac_plan_row {
   lac_plan plan;
   const char *source; /* "formula", "sim", … */
   const char *label;  /* of its curve; NULL when there is one only */
+  lac_link *links;    /* (workers), or NULL when they are not asked for */
 } lac_plan_row;
 
 /* {"workers", "speedup", "efficiency", "seconds": {"w", "z", "serial", "communication", "waiting", "total"},
- * "messages", "bytes", "link_bytes", "memory_per_worker", "source"}, "label" where there is one, and then what is in
- * `extra`, an object, whose reference is taken, or NULL. */
+ * "messages", "bytes", "link_bytes", "memory_per_worker", "source"}, "label" and "links": [{"messages", "bytes"}, …]
+ * where there are such, and then what is in `extra`, an object, whose reference is taken, or NULL. */
 void lac_plan_print_json(lac_session *session, const lac_plan_row *row, json_t *extra);
 
 /* The same for people: a table of all rows, and for each curve of source "formula" a sentence that says how many
  * workers pay and what takes the time beyond them. */
 void lac_plan_print_table(lac_session *session, const lac_plan_row *rows, int count);
+
+/* For people: what leaves the link of each worker, a line for each row and for neighbours that send the same. */
+void lac_plan_print_links(lac_session *session, const lac_plan_row *rows, int count);
 
 /* {"event": "done", "best_workers", "best_speedup"}, and "label" where there is one: the highest speedup of source
  * "formula", with the fewest workers that reach it. */

@@ -136,7 +136,7 @@ static double number_of(const json_t *line, const char *key) {
   return json_is_number(value) ? json_number_value(value) : (double)NAN;
 }
 
-void lac_plan_read_json(const json_t *line, lac_plan *plan) {
+void lac_plan_read_json(const json_t *line, lac_plan *plan, lac_link *links) {
   const json_t *seconds = json_object_get(line, "seconds");
   *plan = (lac_plan){.workers = json_integer_value(json_object_get(line, "workers")),
                      .speedup = number_of(line, "speedup"),
@@ -150,6 +150,15 @@ void lac_plan_read_json(const json_t *line, lac_plan *plan) {
                                  .communication = number_of(seconds, "communication"),
                                  .waiting = number_of(seconds, "waiting"),
                                  .total = number_of(seconds, "total")}};
+  for (int64_t i = 0; links && i < plan->workers; i++) {
+    const json_t *link = json_array_get(json_object_get(line, "links"), (size_t)i);
+    links[i] = (lac_link){number_of(link, "messages"), number_of(link, "bytes")};
+  }
+}
+
+bool lac_plan_fits_here(const lac_plan_cluster_options *options, int workers, double bytes, double seconds) {
+  double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+  return workers <= lac_online_cores() && seconds <= options->real_limit && workers * bytes <= memory / 2;
 }
 
 lac_status lac_plan_check_ranks(lac_session *session, const char *command, bool one_rehearsal, int workers) {
@@ -361,7 +370,8 @@ static lac_status add_option(lac_session *session, const lac_option *option, con
 
 static lac_status add_options(lac_session *session, const lac_command *command, const void *options,
                               const char *const *left_out, words *line) {
-  static const char *const own[] = {"network", "cluster", "speeds", "workers", "rehearse", "simulate", "plot", NULL};
+  static const char *const own[] = {"network",  "cluster", "speeds",     "workers", "rehearse",
+                                    "simulate", "plot",    "real-limit", NULL};
   for (const lac_option_group *group = command->groups; group->title; group++) {
     for (const lac_option *option = lac_group_options(group); option->key; option++) {
       if (!is_listed(option->key, own) && !is_listed(option->key, left_out)) {

@@ -9,6 +9,8 @@
 /* Options that commands which plan have in common; in their structs as a member. */
 typedef struct lac_plan_cluster_options {
   char *network, *cluster, *speeds;
+  double real_limit; /* seconds */
+  bool links;
 } lac_plan_cluster_options;
 
 /* clang-format off */
@@ -19,7 +21,12 @@ typedef struct lac_plan_cluster_options {
                   "a SimGrid platform file in place of --network and --speeds: its hosts in the order of their names, " \
                   "speeds relative to the first; needs SimGrid"),                                                     \
   LAC_TEXT_OPTION(struct_type, part.speeds, "speeds", "LIST",                                                         \
-                  "relative speeds of the workers, as 1,1,0.5, repeated for the others")
+                  "relative speeds of the workers, as 1,1,0.5, repeated for the others"),                             \
+  {.key = "links", .type = LAC_OPTION_FLAG, .offset = offsetof(struct_type, part.links),                              \
+   .help = "also say what leaves the link of each worker"},                                                           \
+  {.key = "real-limit", .type = LAC_OPTION_REAL, .offset = offsetof(struct_type, part.real_limit), .low = 0,          \
+   .high = 1e6, .fallback = "60", .unit = "seconds",                                                                  \
+   .help = "with --simulate: that a real run may be predicted to take, 0 for none"}
 /* clang-format on */
 
 typedef struct lac_plan_cluster {
@@ -55,8 +62,12 @@ LAC_MUST_USE lac_status lac_simulate(lac_session *session, const lac_command *co
                                      const lac_plan_cluster_options *where, const lac_plan_cluster *cluster,
                                      int workers, json_t **line);
 
-/* What lac_plan_print_json has printed. */
-void lac_plan_read_json(const json_t *line, lac_plan *plan);
+/* What lac_plan_print_json has printed; links (workers) or NULL. */
+void lac_plan_read_json(const json_t *line, lac_plan *plan, lac_link *links);
+
+/* Whether a real run of so many workers, of which one needs `bytes` of memory, is for this machine: it has a core for
+ * each and twice the memory, and the run is predicted to take no longer than the options allow. */
+bool lac_plan_fits_here(const lac_plan_cluster_options *options, int workers, double bytes, double seconds);
 
 /* That a command which plans runs as one process or, simulated, as the ranks of one rehearsal. Errors: USAGE. */
 LAC_MUST_USE lac_status lac_plan_check_ranks(lac_session *session, const char *command, bool one_rehearsal,

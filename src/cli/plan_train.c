@@ -87,14 +87,15 @@ static const lac_option plan_train_option_table[] = {
     {.key = "simulate",
      .type = LAC_OPTION_FLAG,
      .offset = offsetof(plan_train_options, simulate),
-     .help = "also run the program with nothing to compute under SimGrid's SMPI, rank by rank; needs SimGrid"},
+     .help = "also run the program with nothing to compute under SimGrid's SMPI, rank by rank, and really where this "
+             "machine has the cores, unless --compute speaks of another; needs SimGrid"},
     {.key = "rehearse-gradients",
      .type = LAC_OPTION_INT,
      .offset = offsetof(plan_train_options, rehearsed),
      .low = 1,
      .high = 1e6,
      .fallback = "50",
-     .help = "of each replica that are made for that, at least a period of the exchange"},
+     .help = "of each replica that are made for these and for a real run, at least a period of the exchange"},
     {.key = "rehearse-vector",
      .type = LAC_OPTION_INT,
      .offset = offsetof(plan_train_options, vector),
@@ -152,12 +153,17 @@ typedef struct plan_run {
   double gradient, update; /* seconds */
   lac_basis basis;         /* of gradient */
   int64_t parameters;
+  lac_image_shape shape;
+  char *layers;       /* of --model; NULL */
   lac_plan_row *rows; /* (count) */
   double *thousand;   /* (count): seconds of 1,000 gradients of each */
   double *mixing;     /* (count): rounds, NaN where they are not known */
   int *of;            /* (count): candidate */
   int count;
+  double alone; /* seconds of a gradient in a real run of one worker of this candidate; NaN: none */
 } plan_run;
+
+enum { SOURCES = 4 }; /* of rows: formula, sim, smpi, real */
 
 /* ---- the network ---- */
 
@@ -199,19 +205,16 @@ static int64_t classes_of(const plan_train_options *options) {
 /* What a picture takes is that of a batch of one: the memory of a network grows with its batch. */
 static lac_status measure_network(plan_run *run, double *flops) {
   const plan_train_options *options = run->options;
-  lac_image_shape shape;
-  char *layers;
   lac_net *net = NULL;
-  CLI_TRY(read_shape(run, &shape));
-  CLI_TRY(lac_network_read(run->session, options->model, options->width, &layers));
-  lac_status status =
-      lac_net_create(run->session->context, layers, options->model, shape, classes_of(options), 1, &options->net, &net);
+  CLI_TRY(read_shape(run, &run->shape));
+  CLI_TRY(lac_network_read(run->session, options->model, options->width, &run->layers));
+  lac_status status = lac_net_create(run->session->context, run->layers, options->model, run->shape,
+                                     classes_of(options), 1, &options->net, &net);
   if (!status) {
     run->parameters = lac_net_parameters(net);
     *flops = lac_net_flops(net);
   }
   lac_net_destroy(&net);
-  free(layers);
   return status;
 }
 
@@ -443,14 +446,25 @@ static lac_cluster cluster_of(const plan_run *run) {
   return cluster;
 }
 
-static lac_plan_row *add_row(plan_run *run, int of, const char *source, double gradients, double mixing) {
+/* The next row, which is not counted yet, with room for its links where they are asked for. */
+static lac_status next_row(const plan_run *run, int workers, lac_plan_row **row) {
+  void *memory = NULL;
+  *row = &run->rows[run->count];
+  if (run->options->where.links) {
+    CLI_TRY(lac_session_allocate(run->session, workers, sizeof(lac_link), &memory));
+    (*row)->links = memory;
+  }
+  return LAC_OK;
+}
+
+/* Counts the next row, whose plan is known, of so many gradients of each replica. */
+static void add_row(plan_run *run, int of, const char *source, double gradients, double mixing) {
   lac_plan_row *row = &run->rows[run->count];
   row->source = source;
   row->label = run->candidate_count > 1 ? run->candidates[of].label : NULL;
-  run->thousand[run->count] = gradients; /* until the time is known */
+  run->thousand[run->count] = 1000 * row->plan.seconds.total / gradients;
   run->mixing[run->count] = mixing;
   run->of[run->count++] = of;
-  return row;
 }
 
 static lac_status plan_one(plan_run *run, int of, int workers) {
@@ -459,13 +473,12 @@ static lac_status plan_one(plan_run *run, int of, int workers) {
   lac_replica_job job = {
       .options = &options, .gradient = run->gradient, .update = run->update, .parameters = run->parameters};
   lac_mixing_time time = {.rounds = NAN, .upper = NAN};
+  lac_plan_row *row;
   CLI_TRY(gradients_of(run, &options, workers, &job.gradients));
-  lac_plan plan;
-  CLI_TRY(lac_plan_replicas(run->session->context, &job, &cluster, workers, &plan));
+  CLI_TRY(next_row(run, workers, &row));
+  CLI_TRY(lac_plan_replicas(run->session->context, &job, &cluster, workers, &row->plan, row->links));
   CLI_TRY(lac_mixing_foretell(run->session->context, &options, workers, &time));
-  double mixing = isfinite(time.rounds) ? time.rounds : time.upper;
-  add_row(run, of, "formula", job.gradients, mixing)->plan = plan;
-  run->thousand[run->count - 1] = 1000 * plan.seconds.total / job.gradients;
+  add_row(run, of, "formula", job.gradients, isfinite(time.rounds) ? time.rounds : time.upper);
   return LAC_OK;
 }
 
@@ -483,19 +496,21 @@ typedef struct rehearsal {
   const lac_replica_job *job;
   const lac_cluster *cluster;
   int64_t gradients;
-  lac_plan plan;
+  lac_plan *plan;
+  lac_link *links; /* NULL */
 } rehearsal;
 
 static lac_status rehearse_rank(lac_world *world, void *argument) {
   rehearsal *mine = argument; /* one for each rank: they are processes */
   return lac_plan_rehearse_replicas(lac_world_context(world), mine->job, mine->cluster, world, lac_world_size(world),
-                                    mine->gradients, &mine->plan);
+                                    mine->gradients, mine->plan, mine->links);
 }
 
 static lac_status rehearse_job(const plan_run *run, rehearsal *mine, int workers) {
   lac_context *context = run->session->context;
   if (!lac_world_smpi()) {
-    return lac_plan_rehearse_replicas(context, mine->job, mine->cluster, NULL, workers, mine->gradients, &mine->plan);
+    return lac_plan_rehearse_replicas(context, mine->job, mine->cluster, NULL, workers, mine->gradients, mine->plan,
+                                      mine->links);
   }
   lac_world_options options = {.backend = "mpi", .workers = workers, .timeout_ms = INT64_C(1000000000000)};
   return lac_world_run(context, &options, rehearse_rank, mine);
@@ -509,14 +524,19 @@ static lac_status rehearse_one(plan_run *run, int of, int workers) {
   cluster.bandwidth /= part;
   lac_replica_job job = {.options = &options, .gradient = run->gradient, .update = run->update, .parameters = count};
   CLI_TRY(gradients_of(run, &options, workers, &job.gradients));
-  rehearsal mine = {.job = &job, .cluster = &cluster, .gradients = run->options->rehearsed};
+  lac_plan_row *row;
+  CLI_TRY(next_row(run, workers, &row));
+  rehearsal mine = {
+      .job = &job, .cluster = &cluster, .gradients = run->options->rehearsed, .plan = &row->plan, .links = row->links};
   CLI_TRY(rehearse_job(run, &mine, workers));
-  mine.plan.bytes *= part;
-  mine.plan.link_bytes *= part;
-  mine.plan.memory *= part;
-  double mixing = run->count ? run->mixing[run->count - 1] : (double)NAN;
-  add_row(run, of, lac_world_smpi() ? "smpi" : "sim", job.gradients, mixing)->plan = mine.plan;
-  run->thousand[run->count - 1] = 1000 * mine.plan.seconds.total / job.gradients;
+  row->plan.bytes *= part;
+  row->plan.link_bytes *= part;
+  row->plan.memory *= part;
+  for (int i = 0; row->links && i < workers; i++) {
+    row->links[i].bytes *= part;
+  }
+  add_row(run, of, lac_world_smpi() ? "smpi" : "sim", job.gradients,
+          run->count ? run->mixing[run->count - 1] : (double)NAN);
   return LAC_OK;
 }
 
@@ -544,14 +564,52 @@ static lac_status simulate_one(plan_run *run, int of, int workers) {
       vector, method, exchange, period, topology, options.overlap ? "--overlap" : "--no-overlap", NULL};
   where.cluster.bandwidth *= (double)count / (double)run->parameters;
   json_t *line;
+  lac_plan_row *row;
   CLI_TRY(gradients_of(run, &options, workers, &gradients));
+  CLI_TRY(next_row(run, workers, &row));
   CLI_TRY(lac_simulate(run->session, &lac_command_plan_train, run->options, left, added, &run->options->where, &where,
                        workers, &line));
-  double mixing = run->mixing[run->count - 1];
-  lac_plan_row *row = add_row(run, of, "smpi", gradients, mixing);
-  lac_plan_read_json(line, &row->plan);
-  run->thousand[run->count - 1] = 1000 * row->plan.seconds.total / gradients;
+  lac_plan_read_json(line, &row->plan, row->links);
   json_decref(line);
+  add_row(run, of, "smpi", gradients, run->mixing[run->count - 1]);
+  return LAC_OK;
+}
+
+/* Seconds that a real run is predicted to take: the gradients that are measured and those made before, rounded up. */
+static double real_seconds(const plan_run *run, const lac_replica_options *options, double each) {
+  bool nested = options->method == LAC_METHOD_ENTROPY || options->method == LAC_METHOD_PARLE;
+  double inner = nested ? (double)options->inner_steps : 1, period = (double)options->exchange.period;
+  double most = period > 0 ? period : options->exchange.protocol == LAC_PROTOCOL_PERIODIC ? LAC_PERIOD_LOCAL : 1;
+  return ((double)run->options->rehearsed + 4 * inner * most) * each;
+}
+
+/* Where this machine has the cores and the memory, and the prediction the patience. */
+static lac_status add_real(plan_run *run, int of, int workers, int formula) {
+  const plan_train_options *given = run->options;
+  lac_replica_options options = options_of(run, &run->candidates[of]);
+  lac_replica_job job = {
+      .options = &options, .gradient = run->gradient, .update = run->update, .parameters = run->parameters};
+  double each = run->thousand[formula] / 1000;
+  if (!run->layers || given->compute ||
+      !lac_plan_fits_here(&given->where, workers, run->rows[formula].plan.memory, real_seconds(run, &options, each))) {
+    return LAC_OK;
+  }
+  lac_plan_network network = {.layers = run->layers,
+                              .name = given->model,
+                              .shape = run->shape,
+                              .classes = classes_of(given),
+                              .batch = given->batch,
+                              .options = &given->net};
+  lac_plan_row *row;
+  CLI_TRY(gradients_of(run, &options, workers, &job.gradients));
+  CLI_TRY(next_row(run, workers, &row));
+  CLI_TRY(
+      lac_plan_real_replicas(run->session->context, &job, &network, workers, given->rehearsed, &row->plan, row->links));
+  double took = row->plan.seconds.total / job.gradients;
+  run->alone = workers == 1 ? took : run->alone;
+  row->plan.speedup = workers * run->alone / took;
+  row->plan.efficiency = row->plan.speedup / workers;
+  add_row(run, of, "real", job.gradients, run->mixing[formula]);
   return LAC_OK;
 }
 
@@ -575,7 +633,7 @@ static lac_status check_all(const plan_run *run) {
 }
 
 static lac_status open_rows(plan_run *run) {
-  int64_t most = (int64_t)run->candidate_count * run->size_count * 3;
+  int64_t most = (int64_t)run->candidate_count * run->size_count * SOURCES;
   void *rows, *numbers, *of;
   CLI_TRY(lac_session_allocate(run->session, most, sizeof *run->rows, &rows));
   run->rows = rows;
@@ -671,6 +729,7 @@ static lac_status report(plan_run *run) {
     CLI_TRY(draw(run));
   }
   lac_plan_print_table(run->session, run->rows, run->count);
+  lac_plan_print_links(run->session, run->rows, run->count);
   print_thousands(run);
   for (int i = 0; i < run->count; i++) {
     lac_plan_print_json(run->session, &run->rows[i], extra_of(run, i));
@@ -679,20 +738,28 @@ static lac_status report(plan_run *run) {
   return LAC_OK;
 }
 
+static lac_status find_one(plan_run *run, int of, int workers) {
+  int formula = run->count;
+  if (!lac_world_smpi()) {
+    CLI_TRY(plan_one(run, of, workers));
+  }
+  if (run->options->rehearse) {
+    CLI_TRY(rehearse_one(run, of, workers));
+  }
+  if (run->options->simulate) {
+    CLI_TRY(simulate_one(run, of, workers));
+    CLI_TRY(add_real(run, of, workers, formula));
+  }
+  return LAC_OK;
+}
+
 static lac_status find_all(plan_run *run) {
   CLI_TRY(check_all(run));
   CLI_TRY(open_rows(run));
   for (int c = 0; c < run->candidate_count; c++) {
+    run->alone = NAN;
     for (int s = 0; s < run->size_count; s++) {
-      if (!lac_world_smpi()) {
-        CLI_TRY(plan_one(run, c, (int)run->sizes[s]));
-      }
-      if (run->options->rehearse) {
-        CLI_TRY(rehearse_one(run, c, (int)run->sizes[s]));
-      }
-      if (run->options->simulate) {
-        CLI_TRY(simulate_one(run, c, (int)run->sizes[s]));
-      }
+      CLI_TRY(find_one(run, c, (int)run->sizes[s]));
     }
   }
   return run->session->silent ? LAC_OK : report(run);
@@ -712,7 +779,11 @@ static lac_status run_plan_train(lac_session *session, const void *argument, cha
     status = find_all(&run);
   }
   lac_plan_cluster_close(&run.where);
+  for (int i = 0; run.rows && i < SOURCES * run.candidate_count * run.size_count; i++) {
+    free(run.rows[i].links);
+  }
   free(run.rows);
+  free(run.layers);
   free(run.thousand);
   free(run.of);
   return status;
@@ -731,11 +802,11 @@ const lac_command lac_command_plan_train = {
         "assumed, and each line says which. docs/planning.md has the formulas and their limits.\n\n"
         "--rehearse lets the trainer itself run on the simulated network at each size, with gradients that only take "
         "their time, and puts what its clock says beside the formula; --simulate runs the program so under SimGrid's "
-        "SMPI, rank by rank.\n\n"
-        "With --json, a line for each: workers, speedup, efficiency, seconds (w, z, communication, waiting, total), "
-        "messages, bytes, memory_per_worker, source (formula, sim or smpi), method, exchange, "
-        "seconds_per_1000_gradients, "
-        "t_mix, basis; then {event: done, best_workers, best_speedup}.",
+        "SMPI, rank by rank, and trains really, on drawn pictures, as many workers as this machine has cores for.\n\n"
+        "With --json, a line for each: workers, speedup, efficiency, seconds (w, z, serial, communication, waiting, "
+        "total), messages, bytes, link_bytes (the busiest worker's), memory_per_worker, source (formula, sim, smpi or "
+        "real), method, exchange, topology, seconds_per_1000_gradients, t_mix, basis, with --links also links "
+        "([{messages, bytes}, …], what leaves each worker); then {event: done, best_workers, best_speedup}.",
     .example =
         "laconic plan train --model resnet20 --workers 1:128:x2 --network 1Gbit,50us --compute 0.2s --method parle\n"
         "laconic plan train --model allcnn --workers 8 --compute 1s --network 100Mbit,1ms --compare all\n"

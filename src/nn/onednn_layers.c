@@ -444,13 +444,15 @@ static lac_status weighted_backward(const lac_compiler *c, int i) {
 
 /* ---- batch normalisation ---- */
 
-/* The layout in which a node is normalised: the one its input has, except that oneDNN has fast code for 1 x 1 pictures
- * in blocks of channels only. */
+/* The layout in which a node is normalised: the one its input has, except that oneDNN has fast code in blocks of
+ * channels only for 1 x 1 pictures and for channels that fill no whole register: with 24 channels in bfloat16, which it
+ * wants last in its convolutions, its other code takes a hundred times as long. */
 static lac_layout normal_layout(const lac_compiler *c, int i, int from) {
   lac_image_shape shape = node_of(c, i)->shape;
   lac_layout layout = *layout_of(c, from);
   bool wide = (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
-  return shape.height == 1 && shape.width == 1
+  bool split = layout.data_type == dnnl_bf16 && shape.channels % LAC_BLOCK != 0;
+  return split || (shape.height == 1 && shape.width == 1)
              ? lac_layout_of_node(c, i, c->activations[i].type, wide ? dnnl_aBcd16b : dnnl_aBcd8b)
              : layout;
 }

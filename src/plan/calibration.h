@@ -82,6 +82,15 @@ LAC_MUST_USE lac_status lac_calibration_write(lac_context *context, const lac_ca
 LAC_MUST_USE lac_status lac_draw_points(lac_context *context, lac_type type, int64_t rows, int64_t columns,
                                         void **points);
 
+/* A batch for a network: normally distributed pixels, labels at random. Clear it also after a failure. Errors: MEMORY.
+ */
+typedef struct lac_drawn_batch {
+  float *pictures; /* (batch, C, H, W) */
+  int32_t *labels; /* (batch) */
+} lac_drawn_batch;
+LAC_MUST_USE lac_status lac_draw_batch(lac_context *context, const lac_net *net, lac_drawn_batch *batch);
+void lac_drawn_batch_clear(lac_drawn_batch *batch);
+
 /* Seconds that this thread has computed. */
 double lac_thread_seconds(void);
 

@@ -131,3 +131,25 @@ done:
   drawing_clear(&made);
   return status;
 }
+
+lac_status lac_draw_batch(lac_context *context, const lac_net *net, lac_drawn_batch *batch) {
+  lac_image_shape shape = lac_net_input(net);
+  int64_t count = lac_net_batch(net), pixels = count * shape.channels * shape.height * shape.width;
+  *batch = (lac_drawn_batch){0};
+  LAC_TRY(LAC_NEW(context, pixels, &batch->pictures));
+  LAC_TRY(LAC_NEW(context, count, &batch->labels));
+  lac_random stream = lac_random_stream(0, LAC_RANDOM_CALIBRATE, 0, 0);
+  for (int64_t i = 0; i < pixels; i++) {
+    batch->pictures[i] = (float)lac_random_normal(&stream);
+  }
+  for (int64_t i = 0; i < count; i++) {
+    batch->labels[i] = (int32_t)lac_random_below(&stream, lac_net_classes(net));
+  }
+  return LAC_OK;
+}
+
+void lac_drawn_batch_clear(lac_drawn_batch *batch) {
+  lac_free(batch->pictures);
+  lac_free(batch->labels);
+  *batch = (lac_drawn_batch){0};
+}

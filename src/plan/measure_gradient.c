@@ -1,7 +1,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/random.h"
 #include "plan/calibration.h"
 #include "plan/fit.h"
 
@@ -11,36 +10,24 @@ static const double long_enough = 1;
 
 typedef struct gradient_run {
   lac_net *net;
-  float *parameters, *statistics, *gradient, *pictures;
-  int32_t *labels;
+  float *parameters, *statistics, *gradient;
+  lac_drawn_batch batch;
 } gradient_run;
 
 static lac_status prepare(lac_context *context, lac_net *net, gradient_run *run) {
-  lac_image_shape shape = lac_net_input(net);
-  int64_t batch = lac_net_batch(net), pixels = shape.channels * shape.height * shape.width;
   *run = (gradient_run){.net = net};
   LAC_TRY(LAC_NEW(context, lac_net_parameters(net), &run->parameters));
   LAC_TRY(LAC_NEW(context, lac_net_statistics(net), &run->statistics));
   LAC_TRY(LAC_NEW(context, lac_net_parameters(net), &run->gradient));
-  LAC_TRY(LAC_NEW(context, batch * pixels, &run->pictures));
-  LAC_TRY(LAC_NEW(context, batch, &run->labels));
   lac_net_initialise(net, 0, run->parameters, run->statistics);
-  lac_random stream = lac_random_stream(0, LAC_RANDOM_CALIBRATE, 0, 0);
-  for (int64_t i = 0; i < batch * pixels; i++) {
-    run->pictures[i] = (float)lac_random_normal(&stream);
-  }
-  for (int64_t i = 0; i < batch; i++) {
-    run->labels[i] = (int32_t)lac_random_below(&stream, lac_net_classes(net));
-  }
-  return LAC_OK;
+  return lac_draw_batch(context, net, &run->batch);
 }
 
 static void clear(gradient_run *run) {
   lac_free(run->parameters);
   lac_free(run->statistics);
   lac_free(run->gradient);
-  lac_free(run->pictures);
-  lac_free(run->labels);
+  lac_drawn_batch_clear(&run->batch);
 }
 
 /* In seconds of this thread, which computes a gradient alone. */
@@ -50,8 +37,8 @@ static lac_status time_gradients(lac_context *context, gradient_run *run, double
   for (int64_t i = 0; i <= MOST && (i <= LEAST || sum < long_enough); i++) {
     double start = lac_thread_seconds();
     lac_net_key key = {.step = i};
-    LAC_TRY(lac_net_gradient(context, run->net, run->parameters, run->pictures, run->labels, key, run->gradient, &loss,
-                             &errors));
+    LAC_TRY(lac_net_gradient(context, run->net, run->parameters, run->batch.pictures, run->batch.labels, key,
+                             run->gradient, &loss, &errors));
     double took = lac_thread_seconds() - start;
     if (lac_context_interrupted(context)) {
       return lac_fail(context, LAC_E_INTERRUPTED, "interrupted while timing a gradient");

@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "laconic/plan.h"
 #include "plan/calibration.h"
+#include "plan/links.h"
 #include "plan/ring.h"
 
 typedef struct lac_real {
@@ -9,15 +10,18 @@ typedef struct lac_real {
   const lac_dataset *points;
   const int64_t *shares;
   lac_hash_result result; /* worker 0's */
+  lac_link *links;        /* (workers): each writes its own */
 } lac_real;
 
 static lac_status train_shard(lac_world *world, const lac_real *real, const lac_dataset *shard,
                               lac_hash_result *result) {
   lac_team team = {.world = world, .total = lac_world_size(world), .first = lac_world_rank(world), .count = 1};
   lac_hash *model = NULL;
+  lac_counts before = lac_world_counts(world);
   lac_status status =
       lac_hash_train(lac_world_context(world), &team, &shard, real->options, NULL, NULL, &model, result);
   lac_hash_destroy(&model);
+  real->links[lac_world_rank(world)] = lac_link_since(world, &before, 1);
   return status;
 }
 
@@ -50,7 +54,7 @@ static lac_plan_seconds seconds_of(const lac_hash_result *result, double iterati
 }
 
 lac_status lac_plan_real_ring(lac_context *context, const lac_hash_options *options, int64_t points, int64_t columns,
-                              lac_type type, int workers, const int64_t *shares, lac_plan *plan) {
+                              lac_type type, int workers, const int64_t *shares, lac_plan *plan, lac_link *links) {
   void *memory = NULL;
   lac_dataset *data = NULL;
   lac_hash_options mine = *options;
@@ -59,7 +63,8 @@ lac_status lac_plan_real_ring(lac_context *context, const lac_hash_options *opti
   lac_world_options world = {.backend = "local", .workers = workers};
   lac_status status;
   *plan = (lac_plan){0};
-  LAC_TRY(lac_draw_points(context, type, points, columns, &memory));
+  LAC_TRY_GOTO(status, LAC_NEW(context, workers, &real.links), cleanup);
+  LAC_TRY_GOTO(status, lac_draw_points(context, type, points, columns, &memory), cleanup);
   size_t stride = (size_t)columns * lac_type_size(type);
   LAC_TRY_GOTO(status, lac_dataset_borrow(context, memory, type, points, columns, stride, &data), cleanup);
   real.points = data;
@@ -68,8 +73,9 @@ lac_status lac_plan_real_ring(lac_context *context, const lac_hash_options *opti
   plan->seconds = seconds_of(&real.result, (double)options->mac.iterations);
   plan->messages = (double)real.result.messages;
   plan->bytes = (double)real.result.bytes;
-  plan->link_bytes = plan->bytes / workers;
+  lac_links_take(real.links, workers, plan, links);
 cleanup:
+  lac_free(real.links);
   lac_dataset_destroy(&data);
   lac_free(memory);
   return status;

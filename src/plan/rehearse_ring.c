@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "plan/links.h"
 #include "plan/ring.h"
 
 typedef struct lac_rehearsal {
@@ -11,7 +12,8 @@ typedef struct lac_rehearsal {
   const lac_cluster *cluster;
   const int64_t *shares;
   int64_t iterations;
-  lac_plan plan;
+  lac_plan plan;   /* worker 0's */
+  lac_link *links; /* (workers): worker 0's */
 } lac_rehearsal;
 
 /* A worker's part. */
@@ -105,8 +107,8 @@ static const lac_mac_problem problem = {.name = "rehearsal",
                                         .save = nothing,
                                         .restore = nothing};
 
-/* On every worker; the plan is the same on all. */
-static lac_status rehearse(lac_world *world, const lac_rehearsal *rehearsal, lac_plan *plan) {
+/* On every worker; plan and links are the same on all. */
+static lac_status rehearse(lac_world *world, const lac_rehearsal *rehearsal, lac_plan *plan, lac_link *links) {
   const lac_ring_job *job = rehearsal->job;
   lac_context *context = lac_world_context(world);
   lac_team team = {
@@ -124,6 +126,7 @@ static lac_status rehearse(lac_world *world, const lac_rehearsal *rehearsal, lac
                              .seed = job->seed};
   void *shard = &self;
   lac_mac_result result;
+  lac_counts before = lac_world_counts(world);
   LAC_TRY(lac_mac_run(context, &team, &mine, &shard, &options, report, &self, &result));
   double speed = lac_ring_speed(rehearsal->cluster, team.first);
   double each = 1 / (double)(rehearsal->iterations + 1), w = self.w / speed * each;
@@ -135,22 +138,26 @@ static lac_status rehearse(lac_world *world, const lac_rehearsal *rehearsal, lac
       .w = most[1] * times, .z = most[2] * times, .communication = fmax(most[0] - most[1] - most[2], 0) * times};
   plan->messages = (double)result.messages * each * times;
   plan->bytes = (double)result.bytes * each * times;
-  return LAC_OK;
+  return lac_links_gather(world, lac_link_since(world, &before, each * times), links);
 }
 
 static lac_status body(lac_world *world, void *argument) {
   lac_rehearsal *rehearsal = argument;
   lac_plan plan = {0};
-  LAC_TRY(rehearse(world, rehearsal, &plan));
-  if (lac_world_rank(world) == 0) {
+  lac_link *links;
+  LAC_TRY(LAC_NEW(lac_world_context(world), lac_world_size(world), &links));
+  lac_status status = rehearse(world, rehearsal, &plan, links);
+  if (!status && lac_world_rank(world) == 0) {
     rehearsal->plan = plan;
+    memcpy(rehearsal->links, links, (size_t)lac_world_size(world) * sizeof *links);
   }
-  return LAC_OK;
+  lac_free(links);
+  return status;
 }
 
 lac_status lac_plan_rehearse_ring(lac_context *context, const lac_ring_job *job, const lac_cluster *cluster,
                                   lac_world *world, int workers, const int64_t *shares, int64_t iterations,
-                                  lac_plan *plan) {
+                                  lac_plan *plan, lac_link *links) {
   lac_rehearsal rehearsal = {.job = job, .cluster = cluster, .iterations = iterations};
   int64_t *even = NULL;
   lac_status status;
@@ -160,11 +167,12 @@ lac_status lac_plan_rehearse_ring(lac_context *context, const lac_ring_job *job,
     return lac_fail(context, LAC_E_USAGE, "rehearsal: found %lld iterations, expected 1 or more",
                     (long long)iterations);
   }
-  LAC_TRY(LAC_NEW(context, workers, &even));
+  LAC_TRY_GOTO(status, LAC_NEW(context, workers, &even), cleanup);
+  LAC_TRY_GOTO(status, LAC_NEW(context, workers, &rehearsal.links), cleanup);
   LAC_TRY_GOTO(status, lac_hash_shares(context, llround(job->points), workers, NULL, even), cleanup);
   rehearsal.shares = shares ? shares : even;
   if (world) {
-    status = rehearse(world, &rehearsal, &rehearsal.plan);
+    status = rehearse(world, &rehearsal, &rehearsal.plan, rehearsal.links);
   } else {
     lac_world_options options = {
         .backend = "sim", .workers = workers, .timeout_ms = INT64_C(1000000000000), .cluster = cluster};
@@ -172,10 +180,11 @@ lac_status lac_plan_rehearse_ring(lac_context *context, const lac_ring_job *job,
   }
   if (!status) {
     *plan = rehearsal.plan;
-    plan->link_bytes = plan->bytes / workers;
+    lac_links_take(rehearsal.links, workers, plan, links);
     lac_ring_complete(job, cluster, workers, rehearsal.shares, plan);
   }
 cleanup:
+  lac_free(rehearsal.links);
   lac_free(even);
   return status;
 }

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "plan/exchange.h"
+#include "plan/links.h"
 
 /* ---- a round of a process ---- */
 
@@ -289,23 +290,21 @@ static double leaving_of(const lac_replica_plan *plan, int i, const double *rate
 }
 
 /* Asks and answers are as many as those who ask. */
-static void count_alone(const lac_replica_plan *plan, const double *rate, lac_plan *result) {
-  double mean = 0, sum = 0, most = 0, seconds = result->seconds.total;
+static void count_alone(const lac_replica_plan *plan, const double *rate, lac_plan *result, lac_link *links) {
+  double mean = 0, seconds = result->seconds.total;
   double bytes = (double)sizeof(float) * (double)plan->job->parameters;
   for (int i = 0; i < plan->workers; i++) {
     mean += rate[i] / plan->workers;
   }
   for (int i = 0; i < plan->workers; i++) {
-    double leaves = leaving_of(plan, i, rate, mean);
-    sum += leaves;
-    most = fmax(most, leaves);
+    double vectors = seconds * leaving_of(plan, i, rate, mean);
+    links[i] = (lac_link){vectors, vectors * bytes};
+    result->messages += links[i].messages;
+    result->bytes += links[i].bytes;
   }
-  result->messages = seconds * sum;
-  result->bytes = seconds * sum * bytes;
-  result->link_bytes = seconds * most * bytes;
 }
 
-static lac_status plan_alone(lac_context *context, const lac_replica_plan *plan, lac_plan *result) {
+static lac_status plan_alone(lac_context *context, const lac_replica_plan *plan, lac_plan *result, lac_link *links) {
   double n = plan->workers, mixing = plan->inner * plan->period, sum = 0, computing = 0, sending = 0, *rate;
   lac_plan_seconds *seconds = &result->seconds;
   lac_wait server = plan->protocol == LAC_PROTOCOL_ASYNC_SERVER ? wait_for_server(plan) : (lac_wait){0};
@@ -322,7 +321,7 @@ static lac_status plan_alone(lac_context *context, const lac_replica_plan *plan,
   seconds->w = seconds->total * computing;
   seconds->communication = seconds->total * sending;
   seconds->waiting = fmax(seconds->total - seconds->w - seconds->communication, 0);
-  count_alone(plan, rate, result);
+  count_alone(plan, rate, result, links);
   lac_free(rate);
   return LAC_OK;
 }
@@ -382,39 +381,51 @@ double lac_replica_plan_memory(const lac_replica_plan *plan) {
   return vectors * (double)sizeof(float) * (double)plan->job->parameters;
 }
 
-/* Vectors that leave the busiest worker in a mixing. */
-static double busiest(const lac_replica_plan *plan) {
+/* Vectors that leave worker i in a mixing. */
+static double leaving_in_round(const lac_replica_plan *plan, int i) {
   if (plan->protocol == LAC_PROTOCOL_SERVER) {
-    return plan->workers - 1;
+    return i == 0 ? plan->workers - 1 : 1;
   }
-  return plan->protocol == LAC_PROTOCOL_DPSGD ? most_of(plan->degrees.out, plan->workers)
-                                              : 2 * (plan->workers - 1) / (double)plan->workers;
+  return plan->protocol == LAC_PROTOCOL_DPSGD ? plan->degrees.out[i] : 2 * (plan->workers - 1) / (double)plan->workers;
 }
 
-static void count_rounds(const lac_replica_plan *plan, lac_plan *result) {
+/* All-reduce sends its vectors in pieces, the same number everywhere. */
+static void count_rounds(const lac_replica_plan *plan, lac_plan *result, lac_link *links) {
   double bytes = (double)sizeof(float) * (double)plan->job->parameters, steps = plan->job->gradients / plan->inner;
   lac_process_cost cost = lac_process_cost_of(plan->process);
+  double pieces = cost.vectors > 0 ? cost.messages / cost.vectors : 0;
   result->messages = steps * cost.messages;
   result->bytes = steps * cost.vectors * bytes;
-  result->link_bytes = steps / plan->period * busiest(plan) * bytes;
+  for (int i = 0; i < plan->workers; i++) {
+    double vectors = steps / plan->period * leaving_in_round(plan, i);
+    links[i] = (lac_link){vectors * pieces, vectors * bytes};
+  }
+}
+
+static lac_status plan_all(lac_context *context, const lac_replica_plan *all, lac_plan *plan, lac_link *to) {
+  lac_link *links;
+  LAC_TRY(LAC_NEW(context, all->workers, &links));
+  lac_status status =
+      all->asynchronous ? plan_alone(context, all, plan, links) : plan_rounds(context, all, &plan->seconds);
+  if (!status && !all->asynchronous && all->workers > 1) {
+    count_rounds(all, plan, links);
+  }
+  if (!status) {
+    lac_replica_plan_rate(all, plan);
+    plan->memory = lac_replica_plan_memory(all);
+    lac_links_take(links, all->workers, plan, to);
+  }
+  lac_free(links);
+  return status;
 }
 
 lac_status lac_plan_replicas(lac_context *context, const lac_replica_job *job, const lac_cluster *cluster, int workers,
-                             lac_plan *plan) {
+                             lac_plan *plan, lac_link *links) {
   lac_replica_plan all;
   *plan = (lac_plan){0};
   lac_status status = lac_replica_plan_open(context, job, cluster, workers, &all);
-  if (!status && all.asynchronous) {
-    status = plan_alone(context, &all, plan);
-  } else if (!status) {
-    status = plan_rounds(context, &all, &plan->seconds);
-  }
-  if (!status && !all.asynchronous && workers > 1) {
-    count_rounds(&all, plan);
-  }
   if (!status) {
-    lac_replica_plan_rate(&all, plan);
-    plan->memory = lac_replica_plan_memory(&all);
+    status = plan_all(context, &all, plan, links);
   }
   lac_replica_plan_close(&all);
   return status;

@@ -190,7 +190,7 @@ void lac_ring_complete(const lac_ring_job *job, const lac_cluster *cluster, int 
 }
 
 lac_status lac_plan_ring(lac_context *context, const lac_ring_job *job, const lac_cluster *cluster, int workers,
-                         const int64_t *shares, lac_plan *plan) {
+                         const int64_t *shares, lac_plan *plan, lac_link *links) {
   double bytes;
   *plan = (lac_plan){0};
   LAC_TRY(lac_ring_check(context, job, cluster, workers, shares));
@@ -201,6 +201,9 @@ lac_status lac_plan_ring(lac_context *context, const lac_ring_job *job, const la
       (double)job->iterations * (double)lac_mac_messages(job->submodels, workers, job->epochs, job->local_epochs);
   plan->bytes = plan->messages * bytes;
   plan->link_bytes = plan->bytes / workers; /* each passes on every submodel as often as the others, but for the ends */
+  for (int p = 0; links && p < workers; p++) {
+    links[p] = (lac_link){plan->messages / workers, plan->bytes / workers};
+  }
   lac_ring_complete(job, cluster, workers, shares, plan);
   return LAC_OK;
 }

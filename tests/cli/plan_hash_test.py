@@ -53,7 +53,9 @@ class PlanHash(ProgramTest):
             seconds = dict(line["seconds"])
             total = seconds.pop("total")
             self.assertAlmostEqual(sum(seconds.values()) / total, 1, 9)
-            self.assertAlmostEqual(line["link_bytes"] * line["workers"], line["bytes"], delta=1e-9 * line["bytes"])
+            mean = line["bytes"] / line["workers"]  # of the formula for all, of the engine by the orders that it drew
+            self.assertGreaterEqual(line["link_bytes"], mean * (1 - 1e-9))
+            self.assertLessEqual(line["link_bytes"], mean * (1.1 if line["source"] == "sim" else 1 + 1e-9))
         formulas = [line for line in lines if line["source"] == "formula"]
         best = max(formulas, key=lambda line: line["speedup"])
         self.assertEqual(done, {"event": "done", "best_workers": best["workers"], "best_speedup": best["speedup"]})

@@ -101,6 +101,20 @@ class Hash(Simulated):
             self.assertRegex(text, r"\n +2 +- +- +[^\n]+ real\n")
         self.assertNotIn("real", self.plan(*HASH, "--workers", 1, "--simulate"))
 
+    def test_links(self):
+        """What leaves each worker adds up; without rounds and with one order of the ring, the engine says the same twice."""
+        lines = self.plan(*HASH, "--workers", "1,3,8", "--epochs", 2, "--links", "--rehearse", "--simulate")
+        for source, found in lines.items():
+            for line in found:
+                self.assertEqual(len(line["links"]), line["workers"])
+                for key in ("messages", "bytes"):
+                    self.assertAlmostEqual(sum(link[key] for link in line["links"]), line[key], delta=1e-9 * line[key])
+                self.assertEqual(max(link["bytes"] for link in line["links"]), line["link_bytes"], source)
+        self.assertEqual([line["links"] for line in lines["sim"]], [line["links"] for line in lines["smpi"]])
+        self.assertNotIn("links", self.plan(*HASH, "--workers", 2)["formula"][0])
+        text = self.run_ok(*HASH, "--workers", 3, "--links")
+        self.assertRegex(text, r"\nworkers +of worker +messages sent +sent  source\n +3 +0-2 +\d+[^\n]*formula\n")
+
     def test_costs(self):
         """In any unit, and with all computing in it: 16 submodels, of one kind."""
         lines = self.plan(*HASH, "--costs", "1,40,1e4", "--workers", "1,4,16", "--simulate", "--points", "1e6")
@@ -241,6 +255,40 @@ class Train(Simulated):
         self.check_close(file["smpi"], short["smpi"], 0.02)  # whole vectors there, short ones and envelopes here
         for line in file["formula"] + file["smpi"]:
             self.assertLess(line["speedup"], 0.76 * line["workers"])
+
+    def test_links(self):
+        """The server's link and the others', the same from formula, rehearsal and simulation."""
+        lines = self.plan(*TRAIN, "--workers", 4, "--compare", "sgd/server,parle", "--rehearse", "--simulate", "--links")
+        server, parle = ([[line for line in found if line["label"] == label][0] for found in lines.values()]
+                         for label in ("sgd/server", "parle"))
+        for line in server:
+            for link, vectors in zip(line["links"], (3, 1, 1, 1)):  # of 1,000 gradients
+                self.assertAlmostEqual(link["messages"], 1000 * vectors, 6)
+                self.assertAlmostEqual(link["bytes"], 40e6 * vectors, delta=1)
+        for line in parle:
+            for link in line["links"]:
+                self.assertAlmostEqual(link["messages"], 40 * 6, 6)
+                self.assertAlmostEqual(link["bytes"], 40 * 1.5 * 40e3, delta=1)
+
+    def test_really(self):
+        """A network's gradients on as many workers as this machine has cores for; none for another machine's."""
+        job = ("plan", "train", "--model", "mlp:64-32-10", "--batch", 16, "--gradients", 1000, "--simulate", "--links")
+        real = self.plan(*job, "--workers", "1,2", "--compare", "sgd,parle,sgd/adpsgd")["real"]
+        most = min(2, len(os.sched_getaffinity(0)))
+        self.assertEqual([(line["label"], line["workers"]) for line in real],
+                         [(label, n) for label in ("sgd", "parle", "sgd/adpsgd") for n in range(1, most + 1)])
+        for line in real:
+            seconds = line["seconds"]
+            self.assertAlmostEqual(seconds["w"] + seconds["communication"], seconds["total"], 9)
+            self.assertGreater(seconds["w"], 0)
+            self.assertEqual(len(line["links"]), line["workers"])
+            if line["workers"] == 1:
+                self.assertEqual((line["speedup"], line["efficiency"], line["bytes"]), (1, 1, 0))
+            else:
+                self.assertAlmostEqual(line["speedup"] / line["workers"], line["efficiency"], 9)
+                self.assertGreater(line["bytes"], 0)
+        self.assertNotIn("real", self.plan(*job, "--workers", 1, "--compute", "5ms"))
+        self.assertNotIn("real", self.plan(*job, "--workers", 1, "--real-limit", 0))
 
     def test_table(self):
         text = self.run_ok(*TRAIN, "--workers", 2, "--simulate")

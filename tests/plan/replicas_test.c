@@ -46,12 +46,15 @@ static lac_cluster cluster_of(const setting *s) {
                        .speeds = s->speeds};
 }
 
+/* What leaves each worker, in the newest of both. */
+static lac_link planned_links[8], rehearsed_links[8];
+
 static lac_plan planned(lac_context *context, const setting *s) {
   lac_replica_options options = options_of(s);
   lac_cluster cluster = cluster_of(s);
   lac_replica_job job = {&options, compute, 0, PARAMETERS, s->gradients > 0 ? s->gradients : 1000};
   lac_plan plan;
-  assert_ok(context, lac_plan_replicas(context, &job, &cluster, s->workers, &plan));
+  assert_ok(context, lac_plan_replicas(context, &job, &cluster, s->workers, &plan, planned_links));
   return plan;
 }
 
@@ -60,7 +63,8 @@ static lac_plan rehearsed(lac_context *context, const setting *s, int64_t gradie
   lac_cluster cluster = cluster_of(s);
   lac_replica_job job = {&options, compute, 0, PARAMETERS, s->gradients > 0 ? s->gradients : 1000};
   lac_plan plan;
-  assert_ok(context, lac_plan_rehearse_replicas(context, &job, &cluster, NULL, s->workers, gradients, &plan));
+  assert_ok(context,
+            lac_plan_rehearse_replicas(context, &job, &cluster, NULL, s->workers, gradients, &plan, rehearsed_links));
   return plan;
 }
 
@@ -193,6 +197,20 @@ static bool is_allowed(const setting *s) {
   return !(s->overlap && (lac_protocol_asynchronous(s->protocol) || (s->method == LAC_METHOD_SGD && !mean)));
 }
 
+/* That what leaves the workers is all, and the busiest's is what the plan says. */
+static void check_links(const lac_plan *plan, const lac_link *links, const setting *s) {
+  lac_link sum = {0};
+  double most = 0;
+  for (int i = 0; i < plan->workers; i++) {
+    sum.messages += links[i].messages;
+    sum.bytes += links[i].bytes;
+    most = fmax(most, links[i].bytes);
+  }
+  assert_near(sum.messages, plan->messages, 1e-12, s);
+  assert_near(sum.bytes, plan->bytes, 1e-12, s);
+  assert_near(most, plan->link_bytes, 1e-12, s);
+}
+
 static void compare_rounds(lac_context *context, const setting *s) {
   lac_plan plan = planned(context, s), sim = rehearsed(context, s, 40);
   /* which of two gradients a message comes between is then a matter of the microsecond that a look takes */
@@ -200,7 +218,12 @@ static void compare_rounds(lac_context *context, const setting *s) {
   assert_near(plan.seconds.total, sim.seconds.total, chance ? 0.03 : 0.01, s);
   assert_near(plan.messages, sim.messages, 1e-12, s);
   assert_near(plan.bytes, sim.bytes, 1e-12, s);
-  assert_near(plan.link_bytes, sim.link_bytes, 1e-12, s);
+  check_links(&plan, planned_links, s);
+  check_links(&sim, rehearsed_links, s);
+  for (int i = 0; i < s->workers; i++) {
+    assert_near(planned_links[i].messages, rehearsed_links[i].messages, 1e-12, s);
+    assert_near(planned_links[i].bytes, rehearsed_links[i].bytes, 1e-12, s);
+  }
   assert_near(plan.speedup * plan.seconds.total, sim.speedup * sim.seconds.total, 1e-9, s);
   assert_near(sim.seconds.w + sim.seconds.waiting + sim.seconds.communication, sim.seconds.total, 1e-9, s);
   assert_near(plan.seconds.w + plan.seconds.waiting + plan.seconds.communication, plan.seconds.total, 1e-9, s);
@@ -260,6 +283,8 @@ static void compare_alone(lac_context *context, const setting *s) {
   if (s->protocol != LAC_PROTOCOL_ADPSGD || s->method != LAC_METHOD_SGD) {
     assert_near(plan.messages, sim.messages, s->vector < compute ? 0.05 : 0.1, s);
   }
+  check_links(&plan, planned_links, s);
+  check_links(&sim, rehearsed_links, s);
   assert_near(sim.bytes, sim.messages * BYTES, 1e-9, s);
   assert_near(plan.bytes, plan.messages * BYTES, 1e-9, s);
 }
@@ -300,7 +325,7 @@ static lac_status rehearse_within(lac_world *world, void *argument) {
   lac_cluster cluster = cluster_of(&s);
   lac_replica_job job = {&options, compute, 0, PARAMETERS, 1000};
   lac_plan plan;
-  lac_status status = lac_plan_rehearse_replicas(context, &job, &cluster, world, 3, 30, &plan);
+  lac_status status = lac_plan_rehearse_replicas(context, &job, &cluster, world, 3, 30, &plan, NULL);
   if (!status && !same_plan(&plan, expected)) {
     return lac_fail(context, LAC_E_INTERNAL, "worker %d: found %.17g seconds, expected %.17g", lac_world_rank(world),
                     plan.seconds.total, expected->seconds.total);
@@ -321,6 +346,48 @@ static void within_a_world(void **state) {
   assert_failure(*state, lac_world_run(*state, &options, rehearse_within, &expected), LAC_E_USAGE, "workers: found 3");
 }
 
+/* ---- really ---- */
+
+static const char layers[] = "dense 13\nrelu\ndense classes\n";
+enum { NETWORK = 9 * 13 + 13 + 13 * 4 + 4 };
+
+static lac_status really(lac_context *context, const setting *s, int64_t parameters, lac_plan *plan, lac_plan *said) {
+  const lac_net_options net = {0};
+  const lac_plan_network network = {layers, "layers", {1, 3, 3}, 4, 16, &net};
+  const lac_cluster cluster = {0};
+  lac_replica_options options = options_of(s);
+  lac_replica_job job = {&options, compute, 0, parameters, 300};
+  assert_ok(context, lac_plan_replicas(context, &job, &cluster, s->workers, said, planned_links));
+  return lac_plan_real_replicas(context, &job, &network, s->workers, 30, plan, rehearsed_links);
+}
+
+/* Gradients take what they take; messages are as many as are foretold where there are rounds, link by link. */
+static void real_runs(void **state) {
+  for (int protocol = 0; protocol < LAC_PROTOCOLS; protocol++) {
+    for (int m = 0; m < 3; m++) {
+      lac_plan plan, said;
+      setting s = {.method = methods[m], .protocol = protocol, .topology = LAC_TOPOLOGY_RING, .workers = 3};
+      assert_ok(*state, really(*state, &s, NETWORK, &plan, &said));
+      assert_int_equal(plan.workers, 3);
+      assert_true(plan.seconds.w > 0 && plan.seconds.w <= plan.seconds.total);
+      assert_near(plan.seconds.w + plan.seconds.communication, plan.seconds.total, 1e-12, &s);
+      assert_true(plan.speedup == 0 && plan.efficiency == 0);
+      check_links(&plan, rehearsed_links, &s);
+      assert_near(plan.bytes, lac_protocol_asynchronous(protocol) ? 4 * NETWORK * plan.messages : said.bytes, 1e-12,
+                  &s);
+      for (int i = 0; i < 3 && !lac_protocol_asynchronous(protocol); i++) {
+        assert_near(rehearsed_links[i].messages, planned_links[i].messages, 1e-12, &s);
+        assert_near(rehearsed_links[i].bytes, planned_links[i].bytes, 1e-12, &s);
+      }
+    }
+  }
+  lac_plan plan, said;
+  setting s = {.workers = 1};
+  assert_ok(*state, really(*state, &s, NETWORK, &plan, &said));
+  assert_true(plan.seconds.total > 0 && plan.messages + plan.bytes == 0);
+  assert_failure(*state, really(*state, &s, 5, &plan, &said), LAC_E_USAGE, "parameters: found 5, expected the 186");
+}
+
 /* ---- what cannot be ---- */
 
 static void bad_input(void **state) {
@@ -332,23 +399,24 @@ static void bad_input(void **state) {
   lac_plan plan;
   lac_replica_job job = right;
   lac_cluster cluster = good;
-  assert_failure(*state, lac_plan_replicas(*state, &job, &cluster, 0, &plan), LAC_E_USAGE, "workers: found 0");
+  assert_failure(*state, lac_plan_replicas(*state, &job, &cluster, 0, &plan, NULL), LAC_E_USAGE, "workers: found 0");
   job.gradient = -1;
-  assert_failure(*state, lac_plan_replicas(*state, &job, &cluster, 3, &plan), LAC_E_USAGE, "gradient: found -1");
+  assert_failure(*state, lac_plan_replicas(*state, &job, &cluster, 3, &plan, NULL), LAC_E_USAGE, "gradient: found -1");
   job = right, job.parameters = 0;
-  assert_failure(*state, lac_plan_replicas(*state, &job, &cluster, 3, &plan), LAC_E_USAGE, "parameters: found 0");
+  assert_failure(*state, lac_plan_replicas(*state, &job, &cluster, 3, &plan, NULL), LAC_E_USAGE, "parameters: found 0");
   job = right, job.gradients = (double)NAN;
-  assert_failure(*state, lac_plan_replicas(*state, &job, &cluster, 3, &plan), LAC_E_USAGE, "gradients: found nan");
+  assert_failure(*state, lac_plan_replicas(*state, &job, &cluster, 3, &plan, NULL), LAC_E_USAGE,
+                 "gradients: found nan");
   job = right, cluster.speeds = speeds;
-  assert_failure(*state, lac_plan_replicas(*state, &job, &cluster, 3, &plan), LAC_E_USAGE,
+  assert_failure(*state, lac_plan_replicas(*state, &job, &cluster, 3, &plan, NULL), LAC_E_USAGE,
                  "speed of worker 1: found 0");
   cluster = good, cluster.bandwidth = -1;
-  assert_failure(*state, lac_plan_replicas(*state, &job, &cluster, 3, &plan), LAC_E_USAGE, "bandwidth: found -1");
+  assert_failure(*state, lac_plan_replicas(*state, &job, &cluster, 3, &plan, NULL), LAC_E_USAGE, "bandwidth: found -1");
   cluster = good;
-  assert_failure(*state, lac_plan_rehearse_replicas(*state, &job, &cluster, NULL, 3, 0, &plan), LAC_E_USAGE,
-                 "gradients to rehearse: found 0");
+  assert_failure(*state, lac_plan_rehearse_replicas(*state, &job, &cluster, NULL, 3, 0, &plan, NULL), LAC_E_USAGE,
+                 "gradients to make: found 0");
   options.method = LAC_METHOD_ENTROPY;
-  assert_failure(*state, lac_plan_replicas(*state, &job, &cluster, 3, &plan), LAC_E_USAGE,
+  assert_failure(*state, lac_plan_replicas(*state, &job, &cluster, 3, &plan, NULL), LAC_E_USAGE,
                  "found entropy with 3 workers");
 }
 
@@ -363,6 +431,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(slow_rounds_of_the_trainer, make_context, drop_context),
       cmocka_unit_test_setup_teardown(without_rounds, make_context, drop_context),
       cmocka_unit_test_setup_teardown(within_a_world, make_context, drop_context),
+      cmocka_unit_test_setup_teardown(real_runs, make_context, drop_context),
       cmocka_unit_test_setup_teardown(bad_input, make_context, drop_context),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -96,8 +96,17 @@ static lac_ring_job job_of(const setting *s) {
 
 static double seconds_of(lac_context *context, const lac_ring_job *job, const lac_cluster *cluster, int workers,
                          const int64_t *shares, bool rehearsed, lac_plan *plan) {
-  assert_ok(context, rehearsed ? lac_plan_rehearse_ring(context, job, cluster, NULL, workers, shares, 1, plan)
-                               : lac_plan_ring(context, job, cluster, workers, shares, plan));
+  lac_link links[64], sum = {0};
+  double most = 0;
+  assert_ok(context, rehearsed ? lac_plan_rehearse_ring(context, job, cluster, NULL, workers, shares, 1, plan, links)
+                               : lac_plan_ring(context, job, cluster, workers, shares, plan, links));
+  for (int p = 0; p < workers; p++) {
+    sum.messages += links[p].messages;
+    sum.bytes += links[p].bytes;
+    most = fmax(most, links[p].bytes);
+  }
+  assert_true(fabs(sum.messages - plan->messages) <= 1e-9 * plan->messages);
+  assert_true(fabs(sum.bytes - plan->bytes) <= 1e-9 * plan->bytes && most == plan->link_bytes);
   return plan->seconds.total;
 }
 
@@ -189,7 +198,7 @@ static void a_job_has_the_sizes_of_the_trainer(void **state) {
   assert_int_equal(job.submodels, estimate.submodels);
   lac_plan plan;
   job.iterations = 1;
-  assert_ok(*state, lac_plan_ring(*state, &job, &networks[0], 4, NULL, &plan));
+  assert_ok(*state, lac_plan_ring(*state, &job, &networks[0], 4, NULL, &plan, NULL));
   assert_float_equal(plan.messages, estimate.messages, 1e-9);
   assert_float_equal(plan.bytes / (double)estimate.bytes, 1, 1e-12);
 }
@@ -203,10 +212,13 @@ static void a_real_run_is_a_run(void **state) {
   assert_ok(*state, lac_options_default(*state, lac_hash_option_table(), &options));
   options.bits = 8;
   options.mac.iterations = 3;
-  assert_ok(*state, lac_plan_real_ring(*state, &options, 1200, 16, LAC_U8, 2, shares, &plan));
+  lac_link links[2];
+  assert_ok(*state, lac_plan_real_ring(*state, &options, 1200, 16, LAC_U8, 2, shares, &plan, links));
   assert_int_equal(plan.workers, 2);
   assert_true(plan.seconds.w > 0 && plan.seconds.z > 0 && plan.seconds.total >= plan.seconds.w + plan.seconds.z);
   assert_true(plan.messages > 0 && fmod(plan.messages, (double)lac_mac_messages(16, 2, 1, false)) == 0);
+  assert_true(links[0].messages + links[1].messages == plan.messages);
+  assert_true(links[0].bytes + links[1].bytes == plan.bytes);
 }
 
 /* ---- what cannot be ---- */
@@ -217,16 +229,19 @@ static void what_cannot_be_is_refused(void **state) {
   const double speeds[] = {1, 0};
   const int64_t shares[] = {1000000, 0};
   lac_cluster cluster = {.speeds = speeds};
-  assert_failure(*state, lac_plan_ring(*state, &job, &networks[0], 0, NULL, &plan), LAC_E_USAGE, "found 0 workers");
-  assert_failure(*state, lac_plan_ring(*state, &job, &cluster, 2, NULL, &plan), LAC_E_USAGE, "worker 1: found speed 0");
-  assert_failure(*state, lac_plan_ring(*state, &job, &networks[0], 2, shares, &plan), LAC_E_USAGE, "0 points");
-  assert_failure(*state, lac_plan_rehearse_ring(*state, &job, &networks[0], NULL, 2, NULL, 0, &plan), LAC_E_USAGE,
+  assert_failure(*state, lac_plan_ring(*state, &job, &networks[0], 0, NULL, &plan, NULL), LAC_E_USAGE,
+                 "found 0 workers");
+  assert_failure(*state, lac_plan_ring(*state, &job, &cluster, 2, NULL, &plan, NULL), LAC_E_USAGE,
+                 "worker 1: found speed 0");
+  assert_failure(*state, lac_plan_ring(*state, &job, &networks[0], 2, shares, &plan, NULL), LAC_E_USAGE, "0 points");
+  assert_failure(*state, lac_plan_rehearse_ring(*state, &job, &networks[0], NULL, 2, NULL, 0, &plan, NULL), LAC_E_USAGE,
                  "found 0 iterations");
   job.points = 3;
-  assert_failure(*state, lac_plan_ring(*state, &job, &networks[0], 4, NULL, &plan), LAC_E_USAGE, "found 3 points");
+  assert_failure(*state, lac_plan_ring(*state, &job, &networks[0], 4, NULL, &plan, NULL), LAC_E_USAGE,
+                 "found 3 points");
   job = job_of(&settings[1]);
   job.costs.kinds = 0;
-  assert_failure(*state, lac_plan_ring(*state, &job, &networks[0], 4, NULL, &plan), LAC_E_USAGE, "of 0 kinds");
+  assert_failure(*state, lac_plan_ring(*state, &job, &networks[0], 4, NULL, &plan, NULL), LAC_E_USAGE, "of 0 kinds");
 }
 
 int main(void) {
