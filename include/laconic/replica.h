@@ -115,8 +115,9 @@ LAC_API LAC_MUST_USE lac_status lac_replica_advance(lac_context *context, lac_re
  * Async-server ends an advance with all workers at the server's copy; a run that is taken up again begins with fresh
  * copies. */
 
-/* Answers peers. An objective whose gradients take long calls this within them, at whatever points; the gradient's x
- * does not change. Does nothing with other exchanges. Local. */
+/* Answers peers; with rounds passes on what has come of an exchange that is under way (overlapped, or of models), which
+ * otherwise waits for the gradient's end. An objective whose gradients take long calls this within them, at whatever
+ * points; the gradient's x does not change. Local. */
 LAC_API LAC_MUST_USE lac_status lac_replica_serve(lac_context *context, lac_replica *replica);
 
 /* `ask` is called before every outer step of such an exchange. When it says true on any worker, the advance ends soon

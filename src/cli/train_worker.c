@@ -147,8 +147,10 @@ static lac_status open_replica(worker *w) {
                              .gradient = gradient,
                              .user = w};
   CLI_TRY(lac_replica_create(w->context, w->world, &objective, &run->replica, w->answer, &w->replica));
-  if (w->alone) {
+  if (run->workers > 1) {
     lac_net_set_pause(w->net, serve, w);
+  }
+  if (w->alone) {
     lac_replica_ask(w->replica, ask_alone, w);
   }
   lac_status status = LAC_OK;

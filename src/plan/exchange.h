@@ -34,7 +34,7 @@ LAC_MUST_USE lac_status lac_neighbour_rounds_time(lac_context *context, const la
                                                   double *seconds);
 
 /* Ring all-reduces: of the `gradients` from a mixing to the next the first `hidden` are computed while the exchange is
- * under way, which then gets on between two gradients only. */
+ * under way, which then gets on only when a worker looks at its messages, LAC_PLAN_LOOKS times a gradient. */
 typedef struct lac_ring_rounds {
   int workers;
   const double *gradient; /* (n): seconds of one */

@@ -136,11 +136,12 @@ bool lac_replica_plan_only_reads(const lac_replica_plan *plan) {
 /* ---- rounds: seconds from a mixing to the next ---- */
 
 /* Of a ring all-reduce in 2 (n - 1) hops, of which those count that are left when `gradients` have been computed: a hop
- * that has come is passed on between two gradients. */
+ * that has come is passed on when its worker next looks. */
 static double left_of_allreduce(const lac_replica_plan *plan, double gradients) {
   double n = plan->workers, hops = 2 * (n - 1), hop = plan->vector / n + plan->latency;
-  double of_a_hop = fmax(ceil(hop / plan->slowest), 1), made = floor(gradients / of_a_hop);
-  return made >= hops ? 0 : (hops - made) * hop - (gradients - made * of_a_hop) * plan->slowest;
+  double look = plan->slowest / LAC_PLAN_LOOKS, looks = gradients * LAC_PLAN_LOOKS;
+  double of_a_hop = fmax(ceil(hop / look * (1 - 1e-12)), 1), made = floor(looks / of_a_hop);
+  return made >= hops ? 0 : (hops - made) * hop - (looks - made * of_a_hop) * look;
 }
 
 static lac_status allreduce_round(lac_context *context, const lac_replica_plan *plan, double *seconds) {

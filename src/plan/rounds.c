@@ -199,11 +199,11 @@ static void close_ring(lac_ring_state *state) {
   lac_free(state->came);
 }
 
-/* When a message is taken that is there at `time`: between two gradients while they last, then at once. */
+/* When a message is taken that is there at `time`: with the next look while gradients last, then at once. */
 static double taken(const lac_ring_rounds *rounds, int i, double begin, double time) {
-  double gradient = rounds->gradient[i];
-  double number = fmax(ceil((time - begin) / gradient * (1 - 1e-12)), 1);
-  return number <= rounds->hidden ? begin + number * gradient : time;
+  double look = rounds->gradient[i] / LAC_PLAN_LOOKS;
+  double number = fmax(ceil((time - begin) / look * (1 - 1e-12)), 1);
+  return number <= rounds->hidden * LAC_PLAN_LOOKS ? begin + number * look : time;
 }
 
 static void one_exchange(const lac_ring_rounds *rounds, lac_ring_state *s) {

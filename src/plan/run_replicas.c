@@ -247,8 +247,9 @@ static lac_status run_plan(lac_context *context, lac_world *world, run *of, int6
   int64_t steps = (gradients + inner - 1) / inner;
   of->warm_up = 2 * period; /* the first mean travels in the second */
   of->steps = (steps + period - 1) / period * period;
+  bool under_way = plan->workers > 1 && (plan->mixes || plan->job->options->overlap);
   /* who waits for rounds looks at nothing in between */
-  of->slices = plan->asynchronous || plan->cluster->jitter > 0 ? LAC_PLAN_LOOKS : 1;
+  of->slices = plan->asynchronous || under_way || plan->cluster->jitter > 0 ? LAC_PLAN_LOOKS : 1;
   lac_world_options options = {
       .backend = of->network ? "local" : "sim", .workers = plan->workers, .cluster = plan->cluster};
   lac_status status = initialise(context, of);

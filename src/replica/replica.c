@@ -212,11 +212,7 @@ static lac_status one_gradient(lac_context *context, lac_replica *replica, const
 static lac_status compute(lac_context *context, lac_replica *replica) {
   do {
     LAC_TRY(one_gradient(context, replica, lac_scheme_point(&replica->scheme)));
-    if (replica->async) {
-      LAC_TRY(replica->async->serve(context, replica->exchange, replica->scheme.x));
-    } else if (replica->travelling) {
-      LAC_TRY(replica->protocol->poll(context, replica->exchange));
-    }
+    LAC_TRY(lac_replica_serve(context, replica));
   } while (!lac_scheme_take(&replica->scheme));
   return LAC_OK;
 }
@@ -374,7 +370,10 @@ static lac_status advance_alone(lac_context *context, lac_replica *replica, int6
 }
 
 lac_status lac_replica_serve(lac_context *context, lac_replica *replica) {
-  return replica->async ? replica->async->serve(context, replica->exchange, replica->scheme.x) : LAC_OK;
+  if (replica->async) {
+    return replica->async->serve(context, replica->exchange, replica->scheme.x);
+  }
+  return replica->travelling ? replica->protocol->poll(context, replica->exchange) : LAC_OK;
 }
 
 void lac_replica_ask(lac_replica *replica, lac_replica_ask_fn ask, void *user) {

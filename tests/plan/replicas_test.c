@@ -129,10 +129,10 @@ static void in_step(void **state) {
   assert_total(*state, t, (25 * compute + 14 * hop) / 25);
   t.overlap = true; /* 14 hops are through before 25 gradients are made */
   assert_total(*state, t, compute);
-  t.inner = 6; /* 6 are, 8 are waited for */
-  assert_total(*state, t, (6 * compute + 8 * hop) / 6);
-  t.inner = 1, t.workers = 2; /* v / 2 passes while a gradient is computed, and again after it */
-  assert_total(*state, t, fmax(compute, v / 2 + l) + v / 2 + l);
+  t = s, t.overlap = true; /* a worker looks 16 times a gradient: a hop takes four looks, 4 hops are made, 10 left */
+  assert_total(*state, t, compute + 10 * hop);
+  t.workers = 2; /* a hop is seen with the 13th look, the other comes after the gradient */
+  assert_total(*state, t, 13 * compute / 16 + v / 2 + l);
   t = s, t.method = LAC_METHOD_ELASTIC, t.protocol = LAC_PROTOCOL_DPSGD;
   assert_total(*state, t, compute + 2 * v + l);
   t.overlap = true;
@@ -213,9 +213,11 @@ static void check_links(const lac_plan *plan, const lac_link *links, const setti
 
 static void compare_rounds(lac_context *context, const setting *s) {
   lac_plan plan = planned(context, s), sim = rehearsed(context, s, 40);
-  /* which of two gradients a message comes between is then a matter of the microsecond that a look takes */
-  bool chance = s->overlap && s->speeds && s->protocol != LAC_PROTOCOL_SERVER && s->protocol != LAC_PROTOCOL_DPSGD;
-  assert_near(plan.seconds.total, sim.seconds.total, chance ? 0.03 : 0.01, s);
+  /* which of two looks a message comes between is then a matter of the microsecond that a look takes */
+  bool under_way = s->overlap || (s->method == LAC_METHOD_SGD && s->period > 1);
+  bool around = under_way && s->protocol != LAC_PROTOCOL_SERVER && s->protocol != LAC_PROTOCOL_DPSGD;
+  bool short_hop = s->vector / s->workers + s->latency < 2 * compute / 16;
+  assert_near(plan.seconds.total, sim.seconds.total, around && short_hop ? 0.15 : around && s->speeds ? 0.03 : 0.01, s);
   assert_near(plan.messages, sim.messages, 1e-12, s);
   assert_near(plan.bytes, sim.bytes, 1e-12, s);
   check_links(&plan, planned_links, s);
