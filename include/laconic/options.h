@@ -44,6 +44,10 @@ LAC_API LAC_MUST_USE lac_status lac_options_default(lac_context *context, const 
 LAC_API LAC_MUST_USE lac_status lac_options_set(lac_context *context, const lac_option *table, void *options,
                                                 const char *key, const char *value);
 
+/* That every number and name of the struct is one that its table allows: for those who fill it by themselves. Errors:
+ * USAGE naming the key. Local. */
+LAC_API LAC_MUST_USE lac_status lac_options_check(lac_context *context, const lac_option *table, const void *options);
+
 /* The option with that key, or NULL. Local. */
 LAC_API const lac_option *lac_options_find(const lac_option *table, const char *key);
 

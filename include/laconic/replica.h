@@ -90,7 +90,8 @@ LAC_API LAC_MUST_USE lac_status lac_replica_check(lac_context *context, const la
 typedef struct lac_replica lac_replica;
 
 /* A replica that starts at `start` (n), equal on all workers. world NULL is a world of one. The objective's call-back
- * and the options must outlive it. B of the scheme is the least over the workers. Collective. Errors: USAGE, MEMORY. */
+ * and the options must outlive it. B of the scheme is the least over the workers. Collective. Errors: USAGE, also for a
+ * world that had a replica which was destroyed with an overlapped exchange under way; MEMORY. */
 LAC_API LAC_MUST_USE lac_status lac_replica_create(lac_context *context, lac_world *world,
                                                    const lac_objective *objective, const lac_replica_options *options,
                                                    const float *start, lac_replica **replica);

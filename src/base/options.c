@@ -307,3 +307,31 @@ void lac_options_clear(const lac_option *table, void *options) {
     }
   }
 }
+
+static int64_t count_names(const char *const *names) {
+  int64_t count = 0;
+  while (names[count]) {
+    count++;
+  }
+  return count;
+}
+
+lac_status lac_options_check(lac_context *context, const lac_option *table, const void *options) {
+  for (const lac_option *option = table; option->key; option++) {
+    const char *at = (const char *)options + option->offset;
+    double value = option->low, low = option->low, high = option->high;
+    if (option->type == LAC_OPTION_INT) {
+      value = (double)*(const int64_t *)(const void *)at;
+    } else if (option->type == LAC_OPTION_REAL) {
+      value = *(const double *)(const void *)at;
+    } else if (option->type == LAC_OPTION_NAME) {
+      value = (double)*(const int *)(const void *)at;
+      low = 0;
+      high = (double)count_names(option->names) - 1;
+    }
+    if (!(value >= low && value <= high)) {
+      return lac_fail(context, LAC_E_USAGE, "--%s: found %g, expected %g to %g", option->key, value, low, high);
+    }
+  }
+  return LAC_OK;
+}

@@ -213,8 +213,10 @@ static value export_layer(exporter *self, int i) {
   if (!layers[node->kind].write) {
     return input;
   }
-  if (layers[node->kind].input == PICTURES) {
-    input = unflatten(self, input, self->graph->nodes[node->input].shape);
+  lac_image_shape shape = self->graph->nodes[node->input].shape;
+  bool channels = node->kind == LAC_NODE_BATCHNORM && shape.height * shape.width > 1; /* a scale for each of them */
+  if (layers[node->kind].input == PICTURES || channels) {
+    input = unflatten(self, input, shape);
   } else if (layers[node->kind].input == ROWS) {
     input = flatten(self, input);
   }

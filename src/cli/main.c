@@ -52,6 +52,7 @@ static void watch_signals(lac_context *context) {
   handle_signals(on_signal);
   /* A reader that leaves early, or a peer that died, shows as a failed write. */
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN); /* so does a file that may not grow further */
 }
 
 static lac_status note_rank(lac_world *world, void *argument) {

@@ -28,7 +28,13 @@ lac_status lac_network_read(lac_session *session, const char *model, double widt
   if (!strpbrk(model, "./")) {
     return lac_net_builtin(session->context, model, width, layers);
   }
-  FILE *file = fopen(model, "r");
+  FILE *file;
+  do { /* a pipe is waited for */
+    file = fopen(model, "r");
+  } while (!file && errno == EINTR && !lac_context_interrupted(session->context));
+  if (!file && errno == EINTR) {
+    return lac_fail(session->context, LAC_E_INTERRUPTED, "interrupted");
+  }
   if (!file) {
     return lac_fail(session->context, LAC_E_INPUT, "%s: %s; expected a description of layers", model, strerror(errno));
   }

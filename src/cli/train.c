@@ -57,7 +57,8 @@ static lac_status check_options(lac_train_run *run) {
   run->replica = options->replica;
   run->replica.seed = options->seed;
   run->workers = (int)options->workers;
-  run->world = (lac_world_options){.timeout_ms = 1000 * options->timeout};
+  /* simulated waits cost nothing */
+  run->world = (lac_world_options){.timeout_ms = options->simulate ? LAC_PATIENCE_MS : 1000 * options->timeout};
   if (lac_world_launched()) {
     CLI_TRY(lac_world_size_of(context, &run->world, &run->workers));
   } else {
@@ -139,6 +140,37 @@ static lac_status warn_of_exchange(const lac_train_run *run) {
   return LAC_OK;
 }
 
+json_t *lac_train_what(const lac_train_run *run) {
+  char print[24];
+  snprintf(print, sizeof print, "%016" PRIx64, run->set.fingerprint);
+  const lac_option *optimizer = lac_options_find(lac_replica_option_table(), "optimizer");
+  return json_pack("{s:s, s:s, s:s, s:I}", "pictures", print, "method", lac_train_method(run), "optimizer",
+                   optimizer->names[run->replica.optimizer.kind], "batches a pass", (json_int_t)batches_per_pass(run));
+}
+
+/* A checkpoint goes on with what it was made with: vectors of another optimiser mean something else, the best of other
+ * pictures is none, and with other batches a pass its steps would be at another epoch. */
+static lac_status check_what(const lac_train_run *run, const json_t *stored) {
+  json_t *own = lac_train_what(run);
+  const char *key;
+  json_t *value;
+  lac_status status = LAC_OK;
+  json_object_foreach(own, key, value) {
+    const json_t *before = json_object_get(stored, key);
+    if (!status && before && !json_equal(before, value)) {
+      char *found = json_dumps(value, JSON_ENCODE_ANY), *expected = json_dumps(before, JSON_ENCODE_ANY);
+      bool batches = json_is_integer(value);
+      status = lac_fail(run->session->context, LAC_E_INPUT, "--resume: found %s %s, expected %s as in %s%s", key,
+                        found ? found : "?", expected ? expected : "?", run->checkpoint_path,
+                        batches ? "; --split and --batch make them" : "");
+      free(found);
+      free(expected);
+    }
+  }
+  json_decref(own);
+  return status;
+}
+
 static lac_status read_totals(lac_train_run *run) {
   json_t *stored = json_loads(lac_checkpoint_totals(run->checkpoint), 0, NULL), *best, *best_test;
   lac_train_totals *before = &run->before;
@@ -155,8 +187,9 @@ static lac_status read_totals(lac_train_run *run) {
   before->best = json_is_number(best) ? json_number_value(best) : (double)NAN;
   before->best_test = json_is_number(best_test) ? json_number_value(best_test) : (double)NAN;
   run->lines = lines;
+  lac_status status = check_what(run, json_object_get(stored, "what"));
   json_decref(stored);
-  return LAC_OK;
+  return status;
 }
 
 static lac_status open_checkpoint(lac_train_run *run, int64_t parameters) {
@@ -194,6 +227,8 @@ static lac_status check_apart(const lac_train_run *run) {
   }
   const lac_file_use graph[] = {files[0], {"--graph", run->replica.exchange.topology.graph, false}};
   CLI_TRY(lac_check_apart(run->session, graph, 2));
+  const lac_file_use cache[] = {files[0], {"--zca-cache", run->options->zca_cache, false}};
+  CLI_TRY(lac_check_apart(run->session, cache, 2));
   CLI_TRY(check_set_apart(run, "--data", run->options->data));
   return check_set_apart(run, "--test", run->options->test);
 }
@@ -211,6 +246,9 @@ static lac_status prepare(lac_train_run *run, int64_t *parameters) {
     if (!run->session->silent) {
       CLI_TRY(lac_train_folder_check(run->session, run->options, run->folder_path));
     }
+  }
+  if (!run->session->silent) {
+    CLI_TRY(lac_train_folder_apart(run->session, run->folder_path, run->options->output));
   }
   snprintf(run->source, sizeof run->source, "%.63s", run->options->model);
   CLI_TRY(lac_network_read(run->session, run->options->model, run->options->width, &run->layers));
@@ -320,12 +358,19 @@ static lac_status dry_run(lac_train_run *run, int64_t parameters) {
   return print_sizes(run, parameters);
 }
 
+/* A run that was taken up and had nothing better to save still has a best model, in its folder. */
+static lac_status save_best(const lac_train_run *run) {
+  const char *name = run->options->keep == LAC_KEEP_BEST ? "best.safetensors" : "last.safetensors";
+  return run->saved ? LAC_OK : lac_train_folder_copy(run->session, run->folder_path, name, run->options->output);
+}
+
 static lac_status print_end(const lac_train_run *run) {
   const lac_train_totals *now = &run->now;
   if (run->session->silent) {
     return LAC_OK;
   }
   char bytes[32], error[32];
+  CLI_TRY(save_best(run));
   lac_print_note(run->session, "%s: %s, %s, %d workers, epoch %.4g, test error %s, %.3g s, %" PRId64 " messages, %s\n",
                  run->options->output, run->options->model, lac_train_method(run), run->workers, now->best_epoch,
                  lac_percent_text(now->best_test, error), now->seconds, now->messages,

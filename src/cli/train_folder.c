@@ -1,12 +1,18 @@
 #include "cli/train_folder.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "cli/data_options.h"
 
 static const char options_name[] = "options.json", metrics_name[] = "metrics.jsonl";
 static const char *const own_names[] = {options_name, metrics_name, "checkpoint.safetensors", "best.safetensors",
@@ -143,9 +149,81 @@ lac_status lac_train_folder_recall(lac_session *session, const char *path, void 
 
 /* ---- the folder ------------------------------------------------------------------------------------------------- */
 
-static lac_status adopt(lac_session *session, const char *path, int64_t lines, lac_train_folder *folder) {
-  *folder = (lac_train_folder){.path = strdup(path), .lines = lines};
-  return folder->path ? LAC_OK : lac_fail(session->context, LAC_E_MEMORY, "cannot allocate the name of a folder");
+/* Holds the folder for this process, so that no two runs write into it. */
+static lac_status hold(lac_session *session, const char *path, lac_train_folder *folder) {
+  *folder = (lac_train_folder){.path = strdup(path), .lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (!folder->path) {
+    return lac_fail(session->context, LAC_E_MEMORY, "cannot allocate the name of a folder");
+  }
+  if (folder->lock >= 0 && flock(folder->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    return lac_fail(session->context, LAC_E_OUTPUT, "%s: found a run going on there, expected none", path);
+  }
+  return LAC_OK; /* where nothing can be locked, as on some network file systems, it goes on without */
+}
+
+/* Whether it is what a write of one of the own files has left, killed before its end: NAME.part-xxxxxxxx. */
+static bool is_left_over(const char *name) {
+  static const char part[] = ".part-";
+  for (int i = 0; i < OWN_NAMES; i++) {
+    size_t length = strlen(own_names[i]);
+    const char *rest = name + length;
+    if (strncmp(name, own_names[i], length) == 0 && strncmp(rest, part, sizeof part - 1) == 0 &&
+        strlen(rest) == sizeof part - 1 + 8 && strspn(rest + sizeof part - 1, "0123456789abcdef") == 8) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static void sweep(const char *path) {
+  DIR *files = opendir(path);
+  for (const struct dirent *file; files && (file = readdir(files));) {
+    if (is_left_over(file->d_name)) {
+      unlinkat(dirfd(files), file->d_name, 0);
+    }
+  }
+  if (files) {
+    closedir(files);
+  }
+}
+
+lac_status lac_train_folder_apart(lac_session *session, const char *path, const char *output) {
+  char file[PATH_MAX];
+  for (int i = 0; i < OWN_NAMES; i++) {
+    CLI_TRY(lac_train_folder_file(session, path, own_names[i], file, sizeof file));
+    const lac_file_use files[] = {{"-o", output, true}, {"a file of the run's folder", file, false}};
+    CLI_TRY(lac_check_apart(session, files, 2));
+  }
+  return LAC_OK;
+}
+
+static lac_status copy_stream(lac_session *session, FILE *from, const char *name, lac_output *to) {
+  char block[65536];
+  size_t got;
+  while ((got = fread(block, 1, sizeof block, from)) > 0) {
+    CLI_TRY(lac_output_write(session->context, to, block, got));
+  }
+  return ferror(from) ? lac_fail(session->context, LAC_E_IO, "%s: cannot be read: %s", name, strerror(errno)) : LAC_OK;
+}
+
+lac_status lac_train_folder_copy(lac_session *session, const char *path, const char *name, const char *output) {
+  char file[PATH_MAX];
+  lac_output to;
+  CLI_TRY(lac_train_folder_file(session, path, name, file, sizeof file));
+  FILE *from = fopen(file, "rb");
+  if (!from) {
+    return lac_fail(session->context, LAC_E_IO, "%s: cannot be read: %s", file, strerror(errno));
+  }
+  lac_status status = lac_output_open(session->context, output, &to);
+  if (!status) {
+    status = copy_stream(session, from, file, &to);
+  }
+  if (!status) {
+    status = lac_output_commit(session->context, &to);
+  }
+  lac_output_discard(&to);
+  fclose(from);
+  return status;
 }
 
 lac_status lac_train_folder_check(lac_session *session, const lac_train_options *options, const char *path) {
@@ -172,10 +250,12 @@ lac_status lac_train_folder_check(lac_session *session, const lac_train_options 
 lac_status lac_train_folder_create(lac_session *session, const lac_train_options *options, const char *path,
                                    lac_train_folder *folder) {
   char file[PATH_MAX];
-  *folder = (lac_train_folder){0};
+  *folder = (lac_train_folder){.lock = -1};
   if (mkdir(path, 0777) != 0 && errno != EEXIST) {
     return lac_fail(session->context, LAC_E_OUTPUT, "%s: cannot make the folder of the run: %s", path, strerror(errno));
   }
+  CLI_TRY(hold(session, path, folder));
+  sweep(path);
   for (int i = 0; i < OWN_NAMES; i++) {
     CLI_TRY(lac_train_folder_file(session, path, own_names[i], file, sizeof file));
     if (unlink(file) != 0 && errno != ENOENT) {
@@ -184,14 +264,18 @@ lac_status lac_train_folder_create(lac_session *session, const lac_train_options
   }
   lac_train_options kept = *options;
   kept.overwrite = false; /* nobody wants that of a run that is taken up */
-  CLI_TRY(write_options(session, &kept, path));
-  return adopt(session, path, 0, folder);
+  return write_options(session, &kept, path);
 }
 
-/* The first `lines` lines of a file, as many as there are; *text is malloc'ed. */
-static lac_status read_lines(lac_session *session, const char *file, int64_t lines, char **text) {
+/* The first *lines whole lines of a file, as many as there are, which *lines then says; *text is malloc'ed. */
+static lac_status read_lines(lac_session *session, const char *file, int64_t *wanted, char **text) {
   FILE *stream = fopen(file, "r");
   size_t held = 0, room = 65536;
+  int64_t lines = *wanted;
+  *text = NULL;
+  if (!stream && errno != ENOENT) {
+    return lac_fail(session->context, LAC_E_IO, "%s: cannot be read: %s", file, strerror(errno));
+  }
   *text = calloc(1, room);
   for (int c; stream && *text && lines > 0 && (c = fgetc(stream)) != EOF;) {
     if (held + 2 > room) {
@@ -208,10 +292,26 @@ static lac_status read_lines(lac_session *session, const char *file, int64_t lin
     (*text)[held] = 0;
     lines -= c == '\n';
   }
+  bool failed = stream && ferror(stream);
   if (stream) {
     fclose(stream);
   }
-  return *text ? LAC_OK : lac_fail(session->context, LAC_E_MEMORY, "cannot allocate the lines of %s", file);
+  if (failed) {
+    free(*text);
+    *text = NULL;
+    return lac_fail(session->context, LAC_E_IO, "%s: cannot be read", file);
+  }
+  if (!*text) {
+    return lac_fail(session->context, LAC_E_MEMORY, "cannot allocate the lines of %s", file);
+  }
+  char *end = strrchr(*text, '\n'); /* what was cut off in the middle goes */
+  (*text)[end ? end + 1 - *text : 0] = 0;
+  if (lines > 0) {
+    lac_context_log(session->context, LAC_LOG_WARNING, "%s: found %" PRId64 " whole lines, expected %" PRId64, file,
+                    *wanted - lines, *wanted);
+  }
+  *wanted -= lines;
+  return LAC_OK;
 }
 
 lac_status lac_train_folder_reopen(lac_session *session, const lac_train_options *options, const char *path,
@@ -220,20 +320,26 @@ lac_status lac_train_folder_reopen(lac_session *session, const lac_train_options
   kept.resume = NULL;
   kept.overwrite = false;
   char file[PATH_MAX], *text;
-  *folder = (lac_train_folder){0};
+  *folder = (lac_train_folder){.lock = -1};
   CLI_TRY(lac_train_folder_file(session, path, metrics_name, file, sizeof file));
-  CLI_TRY(read_lines(session, file, lines, &text));
+  CLI_TRY(hold(session, path, folder));
+  sweep(path);
+  CLI_TRY(read_lines(session, file, &lines, &text));
+  folder->lines = lines;
   lac_status status = write_text(session, file, text);
   free(text);
   if (!status) {
     status = write_options(session, &kept, path);
   }
-  return status ? status : adopt(session, path, lines, folder);
+  return status;
 }
 
 void lac_train_folder_close(lac_train_folder *folder) {
+  if (folder->path && folder->lock >= 0) {
+    close(folder->lock);
+  }
   free(folder->path);
-  *folder = (lac_train_folder){0};
+  *folder = (lac_train_folder){.lock = -1};
 }
 
 lac_status lac_train_folder_add(lac_context *context, lac_train_folder *folder, const json_t *line) {

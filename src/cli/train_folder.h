@@ -10,6 +10,7 @@
 typedef struct lac_train_folder {
   char *path;
   int64_t lines; /* of metrics.jsonl */
+  int lock;      /* descriptor that holds the folder, or -1 */
 } lac_train_folder;
 
 /* DIR of --run, else the output's name with .run in place of .safetensors; malloc'ed. Errors: MEMORY. */
@@ -21,15 +22,22 @@ LAC_MUST_USE lac_status lac_train_folder_check(lac_session *session, const lac_t
                                                const char *path);
 
 /* Makes the folder of a new run, which has been checked, and writes its options; what a former run left there goes.
- * Errors: OUTPUT, IO, MEMORY. */
+ * Errors: OUTPUT, also while another process runs there; IO, MEMORY. */
 LAC_MUST_USE lac_status lac_train_folder_create(lac_session *session, const lac_train_options *options,
                                                 const char *path, lac_train_folder *folder);
 
-/* The folder of a run that is taken up: metrics.jsonl is cut to its first `lines` lines, and the options are now these.
- * Errors: INPUT, OUTPUT, IO, MEMORY. */
+/* The folder of a run that is taken up: metrics.jsonl is cut to its first `lines` lines, as many whole ones as it has,
+ * and the options are now these. Errors: INPUT, OUTPUT as above, IO, MEMORY. */
 LAC_MUST_USE lac_status lac_train_folder_reopen(lac_session *session, const lac_train_options *options,
                                                 const char *path, int64_t lines, lac_train_folder *folder);
 void lac_train_folder_close(lac_train_folder *folder);
+
+/* That the output is none of the folder's own files. Errors: USAGE. */
+LAC_MUST_USE lac_status lac_train_folder_apart(lac_session *session, const char *path, const char *output);
+
+/* Copies a file of the folder to an output. Errors: IO, OUTPUT, MEMORY. */
+LAC_MUST_USE lac_status lac_train_folder_copy(lac_session *session, const char *path, const char *name,
+                                              const char *output);
 
 /* Fills options from options.json of the folder that options->resume names. Errors: INPUT naming file and key. */
 LAC_MUST_USE lac_status lac_train_folder_recall(lac_session *session, const char *path, void *options);

@@ -131,7 +131,8 @@ static bool ask_alone(void *user) {
     show_progress(w, &progress, (double)(progress.step - w->first), lac_world_now(w->world) - w->begun);
   }
   return run->session->stop || (run->time_limit > 0 && now - run->begin > run->time_limit) ||
-         (w->rank == 0 && every > 0 && now - w->checkpointed > every);
+         (w->rank == 0 && every > 0 && now - w->checkpointed > every &&
+          !run->options->simulate); /* a halt mixes: by this clock, a simulated run could not be repeated */
 }
 
 /* Between the layers of a gradient. */
@@ -241,10 +242,11 @@ static lac_status checkpoint(worker *w) {
     return added;
   }
   const lac_train_totals *now = &run->now;
-  json_t *object = json_pack("{s:I, s:I, s:I, s:f, s:o, s:f, s:o, s:I}", "messages", (json_int_t)now->messages, "bytes",
-                             (json_int_t)now->bytes, "control_bytes", (json_int_t)now->control_bytes, "seconds",
-                             now->seconds, "best_error", lac_json_real(now->best), "best_epoch", now->best_epoch,
-                             "best_test_error", lac_json_real(now->best_test), "lines", (json_int_t)run->folder.lines);
+  json_t *object =
+      json_pack("{s:I, s:I, s:I, s:f, s:o, s:f, s:o, s:I, s:o}", "messages", (json_int_t)now->messages, "bytes",
+                (json_int_t)now->bytes, "control_bytes", (json_int_t)now->control_bytes, "seconds", now->seconds,
+                "best_error", lac_json_real(now->best), "best_epoch", now->best_epoch, "best_test_error",
+                lac_json_real(now->best_test), "lines", (json_int_t)run->folder.lines, "what", lac_train_what(run));
   char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
   lac_status status = text ? lac_checkpoint_writer_put(w->context, run->writer, &state, text)
                            : lac_fail(w->context, LAC_E_MEMORY, "cannot build a checkpoint's totals");
@@ -436,6 +438,7 @@ static lac_status record_epoch(worker *w, const epoch_report *report, double ima
     now->best_epoch = report->progress.epochs;
     CLI_TRY(save_in_folder(w, "best.safetensors", report));
     CLI_TRY(save_model(w, run->options->output, report));
+    run->saved = true;
   }
   CLI_TRY(save_in_folder(w, "last.safetensors", report));
   json_t *line = epoch_json(run, report, images_per_second);
@@ -460,9 +463,10 @@ static lac_status end_epoch(worker *w, double seconds, int64_t gradients) {
   epoch_report report;
   lac_replica_progress progress = lac_replica_progress_of(w->replica);
   bool last = progress.step >= progress.steps;
-  lac_status status = measure(w, last, &report);
+  CLI_TRY(measure(w, last, &report)); /* a failure here is told to the others at once: they are in its sums */
+  lac_status status = LAC_OK;
   double pictures = (double)(gradients * w->run->options->batch * w->run->workers);
-  if (!status && w->rank == 0) {
+  if (w->rank == 0) {
     status = record_epoch(w, &report, seconds > 0 ? pictures / seconds : 0);
   }
   CLI_TRY(lac_world_agree(w->world, status));

@@ -38,6 +38,7 @@ typedef struct lac_train_run {
   lac_mixing_time predicted; /* of the exchange, before anything is trained */
   double most_spread;        /* of the epochs so far; 0 before the first */
   bool stopped;
+  bool saved; /* the output, by this process */
 } lac_train_run;
 
 /* How replica `rank` of it draws its batches. */
@@ -51,6 +52,9 @@ const char *lac_train_topology(const lac_train_run *run);
 
 /* What the exchange is going to be like, into run->predicted: rounds are NaN for one worker, where there are only
  * bounds, and where sampling would take too long. */
+/* What a checkpoint is of: pictures, method, optimiser, batches a pass; NULL without memory. */
+json_t *lac_train_what(const lac_train_run *run);
+
 LAC_MUST_USE lac_status lac_train_predict(lac_context *context, lac_train_run *run);
 
 /* The body of a worker; `argument` is a lac_train_run. Trains to the end, or until it is asked to stop, which worker 0

@@ -79,6 +79,8 @@ struct lac_world {
   lac_sender *senders; /* (size) */
   int64_t *sent;       /* (size): packets sent to each worker, those of the closing apart */
   bool closing;        /* all bodies have ended */
+  int64_t steps;       /* that lac_world_step has counted */
+  bool left;           /* by lac_world_leave */
 
   int failed; /* the worker whose failure was noticed first, or -1 */
   lac_outcome failure;

@@ -32,6 +32,14 @@ typedef enum lac_tag {
   LAC_TAG_CLOSE, /* how the bodies ended, exchanged when all have */
 } lac_tag;
 
+/* How many times this was called on this world before: by all workers alike, for what has to tell one round of messages
+ * from the next. Local. */
+int64_t lac_world_step(lac_world *world);
+
+/* Notes that messages which nobody will receive are left in this world; whether that was noted. Local. */
+void lac_world_leave(lac_world *world);
+bool lac_world_left(const lac_world *world);
+
 /* lac_world_send and lac_world_receive without the limit on tags. `suspect` is whom to blame when a wait for any worker
  * ends with TIMEOUT, or LAC_ANY_WORKER. */
 LAC_MUST_USE lac_status lac_world_send_tagged(lac_world *world, int to, int tag, const void *data, size_t bytes,

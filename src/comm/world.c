@@ -156,6 +156,18 @@ const char *lac_world_backend(const lac_world *world) {
 lac_context *lac_world_context(lac_world *world) {
   return world->context;
 }
+int64_t lac_world_step(lac_world *world) {
+  return world->steps++;
+}
+
+void lac_world_leave(lac_world *world) {
+  world->left = true;
+}
+
+bool lac_world_left(const lac_world *world) {
+  return world->left;
+}
+
 lac_counts lac_world_counts(const lac_world *world) {
   return world->counts;
 }

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stddef.h>
 
 #include "base/memory.h"
@@ -196,8 +197,34 @@ static lac_status check_exchange(lac_context *context, const lac_replica_options
   return LAC_OK;
 }
 
+/* What no training can be done with, whoever has filled the struct; what a method does not use is not looked at. */
+static lac_status check_fields(lac_context *context, const lac_replica_options *options) {
+  bool nested = options->method == LAC_METHOD_ENTROPY || options->method == LAC_METHOD_PARLE;
+  bool pulled = options->method == LAC_METHOD_ELASTIC || options->method == LAC_METHOD_PARLE;
+  const struct {
+    const char *name;
+    double value, low, high;
+  } fields[] = {{"method", options->method, 0, LAC_METHOD_PARLE},
+                {"schedule", options->schedule, 0, LAC_SCHEDULE_COSINE},
+                {"optimizer", options->optimizer.kind, 0, LAC_OPTIMIZER_AMSGRAD},
+                {"epochs", options->epochs, 0, 1e15},
+                {"learning rate", options->learning_rate, 0, 1e15},
+                {"inner steps", nested ? (double)options->inner_steps : 1, 1, 1e15},
+                {"average", nested ? options->average : 0, 0, 1},
+                {"gamma", nested ? options->gamma : 1, 1e-300, HUGE_VAL},
+                {"rho", pulled ? options->rho : 1, 1e-300, HUGE_VAL}};
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    if (!(fields[i].value >= fields[i].low && fields[i].value <= fields[i].high)) {
+      return lac_fail(context, LAC_E_USAGE, "%s: found %g, expected %g to %g", fields[i].name, fields[i].value,
+                      fields[i].low, fields[i].high);
+    }
+  }
+  return LAC_OK;
+}
+
 lac_status lac_replica_check(lac_context *context, const lac_replica_options *options, int workers) {
   lac_schedule schedule;
+  LAC_TRY(check_fields(context, options));
   LAC_TRY(lac_schedule_parse_drops(context, options->drops, &schedule));
   if (options->method == LAC_METHOD_ENTROPY && workers > 1) {
     return lac_fail(context, LAC_E_USAGE,

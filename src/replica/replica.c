@@ -134,11 +134,18 @@ static lac_status least_batches(lac_context *context, lac_world *world, const la
 static lac_status create_in(lac_context *context, lac_replica *replica, const lac_replica_options *options,
                             const float *start) {
   int64_t batches = 0;
+  if (replica->world && lac_world_left(replica->world)) {
+    return lac_fail(context, LAC_E_USAGE,
+                    "replica: found a world in which an earlier one was destroyed with an exchange under way, whose "
+                    "messages are still there; expected another world");
+  }
   LAC_TRY(least_batches(context, replica->world, &replica->objective, &batches));
   LAC_TRY(lac_replica_check(context, options, replica->size));
   LAC_TRY(lac_scheme_init(context, options, replica->objective.parameters, batches, &replica->scheme));
   LAC_TRY(create_vectors(context, replica));
   LAC_TRY(create_exchanges(context, replica));
+  /* the first step of overlapped sgd has no mean to go along: its updates are one less than its steps */
+  replica->scheme.late = options->method == LAC_METHOD_SGD && options->overlap && replica->size > 1;
   memcpy(replica->scheme.x, start, (size_t)replica->scheme.n * sizeof *start);
   return LAC_OK;
 }
@@ -165,6 +172,9 @@ void lac_replica_destroy(lac_replica **replica) {
   lac_replica *old = *replica;
   if (!old) {
     return;
+  }
+  if (old->travelling) {
+    lac_world_leave(old->world);
   }
   lac_exchange_allreduce.destroy(old->answer);
   if (old->protocol) {

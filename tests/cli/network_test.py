@@ -266,6 +266,62 @@ class Resume(Network):
             self.assertEqual(self.files()[name], before[name])
 
 
+    def test_the_output_of_a_resumed_run(self):
+        """It is there when the run says so, whatever there was left to train and to save."""
+        self.train("m", "--epochs", 2)
+        for more in (), ("--epochs", 3, "--learning-rate", 0), ("--keep", "last"):
+            for name in "m.safetensors", "other.safetensors":
+                if os.path.exists(name):
+                    os.remove(name)
+                self.run_json("train", "--resume", "m.run", "-o", name, *more)
+                kept = "last" if "last" in more else "best"
+                self.assertEqual(self.tensors(name), self.tensors(f"m.run/{kept}.safetensors"))
+
+    def test_resumed_with_something_else(self):
+        """What a checkpoint cannot go on with: other pictures, another optimiser, steps of another length."""
+        self.train("m", "--method", "sgd", "--epochs", 1)
+        for more, names in ((("--workers", 2), ("batches a pass", "--split")), (("--batch", 4), ("batches a pass",)),
+                            (("--optimizer", "rmsprop"), ("optimizer", "rmsprop")), (("--method", "elastic"), ("method",))):
+            self.run_bad("train", "--resume", "m.run", "--epochs", 4, *more, names=("--resume", *names))
+        self.run_json("train", "--resume", "m.run", "--epochs", 2, "--workers", 2, "--split", 1)
+        with open("train-labels.idx", "r+b") as file:
+            content = bytearray(file.read())
+            content[8], content[9] = content[9], (content[8] + 1) % 2
+            file.seek(0)
+            file.write(content)
+        self.run_bad("train", "--resume", "m.run", "--epochs", 4, names=("--resume", "pictures"))
+
+    def test_damaged_metrics(self):
+        """A line that was cut off goes, and what comes after it can be read."""
+        self.train("m", "--epochs", 3)
+        with open("m.run/metrics.jsonl", "r+b") as file:
+            file.truncate(os.path.getsize("m.run/metrics.jsonl") - 20)
+        open("m.run/last.safetensors.part-0123abcd", "w").close()
+        open("m.run/mine.part-0123abcd", "w").close()
+        done = self.run_program("train", "--resume", "m.run", "--epochs", 4)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("metrics.jsonl: found 2 whole lines, expected 3", done.stderr)
+        with open("m.run/metrics.jsonl") as file:
+            self.assertEqual([json.loads(line)["epoch"] for line in file], [1, 2, 4])
+        self.run_ok("compare", "m.run")
+        self.assertFalse(os.path.exists("m.run/last.safetensors.part-0123abcd"))
+        self.assertTrue(os.path.exists("m.run/mine.part-0123abcd"))
+
+    def test_one_run_a_folder(self):
+        command = [LACONIC, "train", *self.data, "-o", "m.safetensors", "--epochs", "1000000", "-q"]
+        with subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as run:
+            deadline = time.monotonic() + 60
+            while not os.path.exists("m.run/checkpoint.safetensors") and time.monotonic() < deadline:
+                time.sleep(0.05)
+            for second in ("--overwrite",), ("--resume", "m.run"):
+                done = self.run_program("train", *self.data, "-o", "n.safetensors", "--run", "m.run", *second)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn("m.run: found a run going on there", done.stderr)
+            run.terminate()
+            self.assertEqual(run.wait(60), 130)
+
+
 class Bad(Network):
     def bad(self, *arguments, names=(), status=2):
         return self.run_bad("train", *self.data, "-o", "m.safetensors", *arguments, names=names, status=status)
@@ -314,6 +370,14 @@ class Bad(Network):
         self.assertEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"\Alaconic: warning: [^\n]*200 of 400[^\n]*\n\Z")
 
+    def test_outputs_in_the_folder(self):
+        self.run_json("train", *self.data, "-o", "m.safetensors", "--epochs", 1)
+        for name in "options.json", "checkpoint.safetensors", "metrics.jsonl", "last.safetensors":
+            self.run_bad("train", *self.data, "-o", f"m.run/{name}", "--run", "m.run", "--overwrite",
+                         names=("-o", f"m.run/{name}"))
+        self.run_json("train", *self.data, "-o", "z.safetensors", "--epochs", 1, "--prepare", "zca", "--zca-cache", "w")
+        self.run_bad("train", *self.data, "-o", "w", "--prepare", "zca", "--zca-cache", "w", names=("-o", "--zca-cache"))
+
     def test_outputs(self):
         self.run_bad("train", *self.data, "-o", "gone/m.safetensors", names=["gone"])
         os.symlink("test-labels.idx", "link")
@@ -332,6 +396,13 @@ class Bad(Network):
                      ["-o", "m.safetensors", "--batch", 500]):
             done = self.run_ranks(2, "train", *self.data, *more, timeout=60)
             self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (2, "", 1), done.stderr)
+
+    def test_a_file_that_may_not_grow(self):
+        done = subprocess.run(["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", LACONIC, "train", *map(str, self.data), "-o",
+                               "big.safetensors", "--epochs", "1"], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("File too large", done.stderr)
+        self.assertEqual([name for name in self.files() if ".part-" in name], [])
 
     def test_full_disk(self):
         self.train("m", "--epochs", 1)
