@@ -188,7 +188,7 @@ LAC_API LAC_MUST_USE lac_status lac_mac_w_step(lac_context *context, const lac_t
                                                const lac_mac_options *options, int64_t iteration, int64_t *messages,
                                                int64_t *bytes);
 
-/* Messages of one W step over P workers, METHODS of ParMAC: M ((e + 1) P - 2), local epochs M (2 P - 2), 0 for P = 1.
+/* Messages of one W step over P workers: M ((e + 1) P - 2), local epochs M (2 P - 2), 0 for P = 1.
  * Local. */
 LAC_API int64_t lac_mac_messages(int64_t submodels, int64_t workers, int64_t epochs, bool local_epochs);
 

@@ -40,6 +40,9 @@ typedef struct lac_cluster {
   const double *speeds; /* (workers), relative: at 0.5 a lac_world_spend takes twice its time; NULL: all 1 */
 } lac_cluster;
 
+/* A timeout_ms for worlds in simulated time, where waiting costs nothing: 30 years. */
+#define LAC_PATIENCE_MS INT64_C(1000000000000)
+
 typedef struct lac_world_options {
   const char *backend; /* "local", "mpi", "sim", or NULL: mpi when an MPI launcher started this process, else local */
   int64_t workers;     /* local, sim: how many threads; mpi: 0 or the number of ranks, anything else is an error */
@@ -129,7 +132,8 @@ typedef struct lac_message {
  * worker has failed, INTERRUPTED, also when it was another worker that was interrupted, MEMORY, USAGE. Local. */
 LAC_API LAC_MUST_USE lac_status lac_world_receive(lac_world *world, int from, int tag, lac_message *message);
 
-/* The same without waiting: *found says whether there was one; when not, 1 microsecond passes on sim. Local. */
+/* The same without waiting: *found says whether there was one; when not, 1 microsecond passes on sim. It knows no
+ * deadline: whoever looks in a loop has its own. Errors: USAGE, PEER, INTERRUPTED, MEMORY. Local. */
 LAC_API LAC_MUST_USE lac_status lac_world_poll(lac_world *world, int from, int tag, lac_message *message, bool *found);
 
 /* Collectives. Every worker calls them in the same order with the same sizes; status equal on all workers unless

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,16 +20,74 @@ static lac_status folder_of(lac_context *context, const char *path, char **folde
   return lac_format_text(context, folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
 }
 
-/* The file that `path` leads to when it exists, so that a symbolic link stays one; else `path`. */
+/* The descriptor of this process that a path names, as /dev/stdout does, or -1. What it leads to may be a file that
+ * others go on writing to: it must not be replaced. */
+static int descriptor_of(const char *path) {
+  static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
+  if (strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0) {
+    return strcmp(path, "/dev/stdout") == 0 ? STDOUT_FILENO : STDERR_FILENO;
+  }
+  for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+    size_t length = strlen(folders[i]);
+    const char *digits = path + length;
+    if (strncmp(path, folders[i], length) == 0 && *digits && strlen(digits) < 10 &&
+        strspn(digits, "0123456789") == strlen(digits)) {
+      return (int)strtol(digits, NULL, 10);
+    }
+  }
+  return -1;
+}
+
+/* One step along a symbolic link: *target (malloc'ed) becomes what it says. False when it is none. */
+static lac_status follow(lac_context *context, char **target, bool *link) {
+  char said[PATH_MAX];
+  ssize_t length = readlink(*target, said, sizeof said - 1);
+  *link = length > 0;
+  if (!*link) {
+    return LAC_OK;
+  }
+  said[length] = 0;
+  const char *slash = strrchr(*target, '/');
+  char *next;
+  LAC_TRY(said[0] == '/' || !slash
+              ? lac_copy_text(context, said, &next)
+              : lac_format_text(context, &next, "%.*s%s", (int)(slash + 1 - *target), *target, said));
+  free(*target);
+  *target = next;
+  return LAC_OK;
+}
+
+/* The file that `path` leads to, so that a symbolic link stays one, whether there is anything at its end or not. */
 static lac_status resolve(lac_context *context, const char *path, char **resolved) {
+  enum { MOST_LINKS = 40 };
   *resolved = realpath(path, NULL);
-  return *resolved ? LAC_OK : lac_copy_text(context, path, resolved);
+  if (*resolved) {
+    return LAC_OK;
+  }
+  LAC_TRY(lac_copy_text(context, path, resolved));
+  bool link = true;
+  for (int i = 0; link && i < MOST_LINKS; i++) {
+    lac_status status = follow(context, resolved, &link);
+    if (status) {
+      free(*resolved);
+      *resolved = NULL;
+      return status;
+    }
+  }
+  return LAC_OK;
 }
 
 lac_status lac_output_check(lac_context *context, const char *path) {
   struct stat about;
   if (!*path) {
     return lac_fail(context, LAC_E_OUTPUT, "the output has an empty name");
+  }
+  int own = descriptor_of(path);
+  if (own >= 0) {
+    int flags = fcntl(own, F_GETFL);
+    return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY
+               ? LAC_OK
+               : lac_fail(context, LAC_E_OUTPUT, "%s: cannot be written: %s", path, strerror(EBADF));
   }
   if (stat(path, &about) == 0) {
     if (S_ISDIR(about.st_mode)) {
@@ -101,8 +160,13 @@ static lac_status open_special(lac_context *context, const char *path, const cha
 static lac_status open_target(lac_context *context, lac_output *output) {
   struct stat about;
   bool exists = stat(output->target, &about) == 0;
-  int descriptor = -1;
-  if (exists && !S_ISREG(about.st_mode)) { /* /dev/stdout, a pipe: nothing to rename over */
+  int descriptor = -1, own = descriptor_of(output->path);
+  if (own >= 0) { /* at its own place in the file */
+    descriptor = fcntl(own, F_DUPFD_CLOEXEC, 3);
+    if (descriptor < 0) {
+      return cannot_write(context, output->path, errno);
+    }
+  } else if (exists && !S_ISREG(about.st_mode)) { /* /dev/stdout, a pipe: nothing to rename over */
     LAC_TRY(open_special(context, output->path, output->target, &descriptor));
   } else {
     LAC_TRY(create_beside(context, output->path, output->target, &output->temporary, &descriptor));

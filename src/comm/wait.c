@@ -396,7 +396,13 @@ lac_status lac_world_poll_tagged(lac_world *world, int from, int tag, lac_messag
   if (!*found && world->backend->miss) {
     world->backend->miss(world->link);
   }
-  return *found || world->failed < 0 ? LAC_OK : peer_failed(world);
+  if (!*found && world->failed >= 0) {
+    return peer_failed(world);
+  }
+  return *found || !lac_context_interrupted(world->context)
+             ? LAC_OK
+             : lac_fail(world->context, LAC_E_INTERRUPTED, "interrupted while looking for %s",
+                        tag_name(tag, (char[LAC_LINE_BYTES]){0}, LAC_LINE_BYTES));
 }
 
 /* ---- callers' tags ---- */

@@ -124,19 +124,32 @@ static lac_status fail_field(lac_context *context, const reader *self, int64_t r
                   self->storage->path, row, self->lines.line, column, shown);
 }
 
-static lac_status parse_rows(lac_context *context, reader *self, double *values) {
+static lac_status fail_changed(lac_context *context, const reader *self, int64_t row) {
+  return lac_fail(context, LAC_E_IO, "%s: row %" PRId64 ": changed while it was read", self->storage->path, row);
+}
+
+/* The file is shared with whoever writes it: what was counted before may no longer be so. */
+static lac_status parse_rows(lac_context *context, reader *self, const int64_t shape[2], double *values) {
   lac_span line, field;
-  for (int64_t row = 0; lac_lines_next(&self->lines, &line); row++) {
-    for (int64_t column = 0; next_field(&line, &field); column++) {
+  int64_t row = 0;
+  for (; lac_lines_next(&self->lines, &line); row++) {
+    int64_t column = 0;
+    for (; next_field(&line, &field); column++) {
+      if (row >= shape[0] || column >= shape[1]) {
+        return fail_changed(context, self, row);
+      }
       if (!parse_number(self, field, values++)) {
         return fail_field(context, self, row, column, field);
       }
+    }
+    if (column != shape[1]) {
+      return fail_changed(context, self, row);
     }
     if (row % CSV_STEP == 0 && lac_context_interrupted(context)) {
       return lac_fail(context, LAC_E_INTERRUPTED, "%s: interrupted while reading it", self->storage->path);
     }
   }
-  return LAC_OK;
+  return row == shape[0] ? LAC_OK : fail_changed(context, self, row);
 }
 
 static lac_status csv_parse(lac_context *context, lac_dataset *dataset, locale_t locale) {
@@ -147,7 +160,7 @@ static lac_status csv_parse(lac_context *context, lac_dataset *dataset, locale_t
   dataset->type = LAC_F64;
   LAC_TRY(lac_layout_shape(context, dataset, 0, 2, shape, &bytes));
   LAC_TRY(LAC_NEW(context, shape[0] * shape[1], &storage->parsed)); /* at most as many as the file has bytes */
-  LAC_TRY(parse_rows(context, &body, storage->parsed));
+  LAC_TRY(parse_rows(context, &body, shape, storage->parsed));
   dataset->values = (const uint8_t *)storage->parsed;
   dataset->row_stride = dataset->columns * (int64_t)sizeof(double);
   return LAC_OK;

@@ -110,6 +110,18 @@ static herr_t add_name(hid_t group, const char *name, const H5L_info_t *info, vo
   return 0;
 }
 
+/* That the array is in this file: a link may lead to another. */
+static lac_status check_own(lac_context *context, const hdf5_array *self, const char *name) {
+  char own[4096], other[4096];
+  ssize_t here = H5Fget_name(self->file, own, sizeof own), there = H5Fget_name(self->set, other, sizeof other);
+  if (here < 0 || there < 0 || here >= (ssize_t)sizeof own || strcmp(own, other) != 0) {
+    return lac_fail(context, LAC_E_INPUT,
+                    "%s: HDF5: found the array '%s' in the other file %s, expected it in this one", self->storage->path,
+                    name, there < 0 ? "?" : other);
+  }
+  return LAC_OK;
+}
+
 /* The array that the path names, else train, else the only one. */
 static lac_status open_array(lac_context *context, hdf5_array *self, const char *part) {
   name_list list = {0};
@@ -127,6 +139,7 @@ static lac_status open_array(lac_context *context, hdf5_array *self, const char 
     return lac_fail(context, LAC_E_INPUT, "%s: HDF5: found no array '%s', expected one of those there: %s",
                     self->storage->path, name, list.count ? list.all : "none");
   }
+  LAC_TRY(check_own(context, self, name));
   self->type = H5Dget_type(self->set);
   self->space = H5Dget_space(self->set);
   self->creation = H5Dget_create_plist(self->set);

@@ -28,13 +28,11 @@ lac_status lac_hash_train_estimate(lac_context *context, const lac_hash_options 
   int64_t bits = options->bits, features = options->encoder == LAC_ENCODER_RBF ? options->centres : columns;
   int64_t sample = lac_start_rows(options, features), all = points * workers;
   sample = sample < all ? (sample + workers - 1) / workers : points;
-  lac_training common = {.options = options, .bits = bits, .columns = columns, .features = features};
-  lac_trainer trainer = {.common = &common};
   if (options->method == LAC_HASH_BA) {
     int64_t total = 0;
     estimate->submodels = 2 * bits;
     for (int64_t m = 0; m < estimate->submodels; m++) {
-      int64_t size = (int64_t)lac_w_bytes(&trainer, m) + LAC_MAC_ENVELOPE;
+      int64_t size = (int64_t)lac_submodel_bytes(bits, columns, features, m) + LAC_MAC_ENVELOPE;
       total += size;
       estimate->submodel_bytes = size > estimate->submodel_bytes ? size : estimate->submodel_bytes;
     }

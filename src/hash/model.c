@@ -120,13 +120,16 @@ const char *lac_hash_meta(const lac_hash *model, const char *key) {
 static lac_status add_pair(lac_context *context, lac_hash *model, const char *key, char *value) {
   char *name;
   LAC_TRY(lac_copy_text(context, key, &name));
-  size_t bytes = (size_t)(model->meta_count + 1) * sizeof *model->meta;
-  lac_text_pair *grown = realloc(model->meta, bytes);
-  if (!grown) {
-    free(name);
-    return lac_fail(context, LAC_E_MEMORY, "cannot allocate %zu bytes", bytes);
+  int64_t count = model->meta_count;
+  if ((count & (count - 1)) == 0) { /* room for a power of two */
+    size_t bytes = (size_t)(count ? 2 * count : 1) * sizeof *model->meta;
+    lac_text_pair *grown = realloc(model->meta, bytes);
+    if (!grown) {
+      free(name);
+      return lac_fail(context, LAC_E_MEMORY, "cannot allocate %zu bytes", bytes);
+    }
+    model->meta = grown;
   }
-  model->meta = grown;
   model->meta[model->meta_count++] = (lac_text_pair){name, value};
   return LAC_OK;
 }
@@ -281,8 +284,14 @@ static lac_status read_tensors(lac_context *context, const char *path, const lac
 static lac_status read_meta(lac_context *context, const lac_tensors *file, lac_hash *model) {
   for (int64_t i = 0; i < lac_tensors_pair_count(file); i++) {
     const lac_text_pair *pair = lac_tensors_pair_at(file, i);
-    if (strncmp(pair->key, reserved, sizeof reserved - 1) != 0) {
-      LAC_TRY(lac_hash_set_meta(context, model, pair->key, pair->value));
+    if (strncmp(pair->key, reserved, sizeof reserved - 1) != 0) { /* each key once, and UTF-8, as lac_tensors says */
+      char *value;
+      LAC_TRY(lac_copy_text(context, pair->value, &value));
+      lac_status status = add_pair(context, model, pair->key, value);
+      if (status) {
+        free(value);
+        return status;
+      }
     }
   }
   return LAC_OK;

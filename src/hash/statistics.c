@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "base/parallel.h"
+#include "data/format.h"
 #include "hash/start.h"
 
 enum { LAC_STATISTICS_ROWS = 8192, LAC_STATISTICS_BLOCK = 64 };
@@ -73,6 +74,7 @@ static lac_status scan_run(void *argument, lac_context *context, int64_t number,
   size_t stride;
   const uint8_t *bytes = lac_dataset_bytes(scan->data, &stride);
   if (bytes) {
+    LAC_TRY(lac_dataset_check_rows(context, scan->data, first, count)); /* as reading them would */
     uint32_t *sum;
     uint8_t *range;
     LAC_TRY(LAC_NEW(context, columns, &sum));

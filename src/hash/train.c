@@ -103,9 +103,7 @@ static bool needs_components(const lac_hash_options *options) {
 }
 
 lac_status lac_hash_options_check(lac_context *context, const lac_hash_options *options, int64_t columns) {
-  if (options->bits < 1 || options->bits > 1024) {
-    return lac_fail(context, LAC_E_USAGE, "--bits: found %" PRId64 ", expected 1 to 1024", options->bits);
-  }
+  LAC_TRY(lac_options_check(context, lac_hash_option_table(), options));
   if (needs_components(options) && options->bits > columns) {
     return lac_fail(context, LAC_E_INPUT,
                     "--bits: found %" PRId64 " bits for %" PRId64
@@ -261,6 +259,23 @@ done:
   return status;
 }
 
+/* A width far above the distances makes all features 1, one far below them 0 but at the centres themselves: then there
+ * is nothing to learn. `total` (m) are sums of bytes over all points. */
+static lac_status check_features(const lac_run *run, const double *total, int64_t m) {
+  const double full = 255 * (double)run->statistics.points, hardly = 0.5 / 255;
+  double most = 0;
+  for (int64_t i = 0; i < m; i++) {
+    most = fmax(most, fmin(total[i], full - total[i]) / full);
+  }
+  if (most >= hardly && most > 1 / (double)run->statistics.points) {
+    return LAC_OK;
+  }
+  return lac_fail(run->context, LAC_E_INPUT,
+                  "--width: found %g, with which all features of the RBF encoder are nearly %s everywhere; distances "
+                  "between points are about %g",
+                  run->width, total[0] > full / 2 ? "1" : "0", sqrt(2 * run->statistics.variance));
+}
+
 static lac_status set_features(lac_run *run) {
   int64_t m = run->options->centres;
   const lac_team *team = run->team;
@@ -278,6 +293,7 @@ static lac_status set_features(lac_run *run) {
     LAC_TRY_GOTO(status, make_features(run, rbf, shard, sums + shard * m), done);
   }
   LAC_TRY_GOTO(status, lac_team_sum_f64(run->context, team, sums, m, total), done);
+  LAC_TRY_GOTO(status, check_features(run, total, m), done);
   for (int64_t i = 0; i < m; i++) {
     run->feature_shift[i] = (float)(-total[i] / ((double)run->statistics.points * 255));
   }

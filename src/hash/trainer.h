@@ -105,7 +105,7 @@ static inline bool lac_is_encoder(int64_t m) {
 }
 
 /* Columns [first, last) of [Z 1 X] whose sums travel with decoder group g of L. */
-void lac_decoder_group(const lac_training *common, int64_t g, int64_t *first, int64_t *last);
+void lac_decoder_group(int64_t bits, int64_t columns, int64_t g, int64_t *first, int64_t *last);
 
 /* Brings the shard's own sums up to date with its codes. */
 LAC_MUST_USE lac_status lac_sums_update(lac_context *context, lac_trainer *trainer);
@@ -117,6 +117,9 @@ LAC_MUST_USE lac_status lac_decoder_solve(lac_context *context, const lac_traini
 
 /* Codes of the shard's rows under the current encoder, h(x): codes (rows, words). */
 LAC_MUST_USE lac_status lac_trainer_encode(lac_context *context, lac_trainer *trainer, uint64_t *codes);
+
+/* Bytes of submodel m while it travels, without its envelope. */
+size_t lac_submodel_bytes(int64_t bits, int64_t columns, int64_t features, int64_t m);
 
 /* MAC operations, by file; see lac_mac_problem. `shard` is a lac_trainer. */
 size_t lac_w_bytes(const void *shard, int64_t m);

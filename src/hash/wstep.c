@@ -29,20 +29,24 @@ static size_t encoder_bytes(int64_t features) {
   return LAC_STATE_HEAD + ((size_t)features + 1) / 2 * 2 * sizeof(float) + 2 * sizeof(float);
 }
 
-void lac_decoder_group(const lac_training *common, int64_t g, int64_t *first, int64_t *last) {
-  int64_t columns = common->bits + 1 + common->columns;
-  *first = g * columns / common->bits;
-  *last = (g + 1) * columns / common->bits;
+void lac_decoder_group(int64_t bits, int64_t columns, int64_t g, int64_t *first, int64_t *last) {
+  int64_t all = bits + 1 + columns;
+  *first = g * all / bits;
+  *last = (g + 1) * all / bits;
+}
+
+size_t lac_submodel_bytes(int64_t bits, int64_t columns, int64_t features, int64_t m) {
+  if (lac_is_encoder(m)) {
+    return encoder_bytes(features);
+  }
+  int64_t first, last;
+  lac_decoder_group(bits, columns, m / 2, &first, &last);
+  return (size_t)(last - first) * (size_t)(bits + 1) * sizeof(double);
 }
 
 size_t lac_w_bytes(const void *shard, int64_t m) {
   const lac_training *common = ((const lac_trainer *)shard)->common;
-  if (lac_is_encoder(m)) {
-    return encoder_bytes(common->features);
-  }
-  int64_t first, last;
-  lac_decoder_group(common, m / 2, &first, &last);
-  return (size_t)(last - first) * (size_t)(common->bits + 1) * sizeof(double);
+  return lac_submodel_bytes(common->bits, common->columns, common->features, m);
 }
 
 lac_status lac_w_begin(void *shard, lac_context *context, int64_t iteration) {
@@ -78,7 +82,7 @@ lac_status lac_w_unpack(void *shard, lac_context *context, int64_t m, const void
     return LAC_OK;
   }
   int64_t first, last;
-  lac_decoder_group(common, m / 2, &first, &last);
+  lac_decoder_group(common->bits, common->columns, m / 2, &first, &last);
   const double *sums = state;
   int64_t width = last - first, stride = common->bits + 1 + common->columns;
   for (int64_t l = 0; l <= common->bits; l++) {
@@ -328,7 +332,7 @@ static lac_status visit_part(void *argument, lac_context *context, int64_t numbe
 static void add_sums(const lac_trainer *trainer, int64_t group, double *state) {
   const lac_training *common = trainer->common;
   int64_t first, last, stride = common->bits + 1 + common->columns;
-  lac_decoder_group(common, group, &first, &last);
+  lac_decoder_group(common->bits, common->columns, group, &first, &last);
   for (int64_t l = 0; l <= common->bits; l++) {
     for (int64_t column = first; column < last; column++) {
       *state++ += trainer->local[l * stride + column];

@@ -290,7 +290,7 @@ lac_status lac_ring_step(lac_context *context, const lac_team *team, const lac_m
                    .shard = shard,
                    .path = path,
                    /* A fast worker may be one W step ahead, never two: it needs everybody's last training first. */
-                   .tag = iteration % 2 ? LAC_TAG_RING_ODD : LAC_TAG_RING};
+                   .tag = lac_world_step(team->world) % 2 ? LAC_TAG_RING_ODD : LAC_TAG_RING};
   if (rules) {
     ring.rules = *rules;
   }

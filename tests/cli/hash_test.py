@@ -1,5 +1,6 @@
 """laconic hash encode, search and export on a small model, against the definitions worked out here."""
 
+import json
 import os
 import signal
 import struct
@@ -166,6 +167,42 @@ class Pipes(Hash):
         self.assertEqual(reader.wait(timeout=20), 0)
         with open("read", "rb") as got, open("codes.npy", "rb") as expected:
             self.assertEqual(got.read(), expected.read())
+
+
+    def test_own_descriptors(self):
+        """What they lead to is written on, at its place, and not replaced; a link that leads nowhere yet stays one."""
+        train = ("hash", "train", "base.bvecs", "--bits", "4", "--iterations", "1", "-q", "-o")
+        self.run_ok(*train, "t.safetensors")
+        with open("t.safetensors", "rb") as file:
+            model = file.read()
+        for name, way in (("/dev/stdout", {"stdout": True}), ("/dev/fd/1", {"stdout": True}), ("/dev/stderr", {"stderr": True})):
+            with open("kept", "wb") as kept:
+                kept.write(b"precious")
+                kept.flush()
+                streams = {key: kept for key in way}
+                done = subprocess.run([LACONIC, *train, name], stdin=subprocess.DEVNULL, **streams)
+                self.assertEqual(done.returncode, 0, name)
+                os.lseek(kept.fileno(), 0, os.SEEK_END)
+                kept.write(b"after")
+            with open("kept", "rb") as kept:
+                self.assertEqual(kept.read(), b"precious" + model + b"after", name)
+        os.symlink("later.safetensors", "link.safetensors")
+        self.run_ok(*train, "link.safetensors")
+        self.assertTrue(os.path.islink("link.safetensors"))
+        with open("later.safetensors", "rb") as file:
+            self.assertEqual(file.read(), model)
+
+    def test_much_metadata(self):
+        """40,000 pairs are read in a moment: it took seconds when each was looked up among all before it."""
+        with open("m.safetensors", "rb") as file:
+            length, = struct.unpack("<Q", file.read(8))
+            header, rest = json.loads(file.read(length)), file.read()
+        header["__metadata__"].update({f"k{i}": "" for i in range(40000)})
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        with open("large.safetensors", "wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text + rest)
+        self.run_ok("hash", "encode", "large.safetensors", "base.bvecs", "-o", "codes.npy", "-q", timeout=2)
 
 
 class Apart(Hash):

@@ -125,6 +125,11 @@ class BadInput(Train):
             self.bad("--bits", str(TRAIN_COLUMNS + 1), *more, names=["bits", "13", "12"])
         self.run_ok(*TRAIN, "-q", "--bits", TRAIN_COLUMNS + 1, "--method", "lsh", "-o", "wide.safetensors")
 
+    def test_widths_that_show_nothing(self):
+        """All features 1, or 0 but at the centres."""
+        for width in 1e6, 1e-3:
+            self.bad("--encoder", "rbf", "--centres", 50, "--width", width, names=["--width", "nearly"])
+
     def test_files_of_the_workers(self):
         write_vecs("part-0.bvecs", self.rows[:200], "B")
         self.bad(base="part-%r.bvecs", names=["part-1.bvecs"])

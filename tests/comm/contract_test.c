@@ -125,6 +125,27 @@ static void test_poll_and_self(void **state) {
   run(plain(), poll_body, NULL, LAC_OK, NULL);
 }
 
+/* Who only looks, again and again, is interrupted as one who waits is. */
+static lac_status interrupted_poll_body(lac_world *world, void *argument) {
+  (void)argument;
+  lac_context *context = lac_world_context(world);
+  lac_message message;
+  bool found = false;
+  if (lac_world_rank(world) == 0) {
+    lac_context_interrupt(context);
+  }
+  lac_status status = LAC_OK;
+  while (!status && !found) {
+    status = lac_world_poll(world, LAC_ANY_WORKER, 3, &message, &found);
+  }
+  return status;
+}
+
+static void test_interrupted_poll(void **state) {
+  (void)state;
+  run(plain(), interrupted_poll_body, NULL, LAC_E_INTERRUPTED, NULL);
+}
+
 static void fill(unsigned char *bytes, size_t count, int key) {
   for (size_t i = 0; i < count; i++) {
     bytes[i] = (unsigned char)(i * 31 + i / 251 + (size_t)key * 7);
@@ -762,6 +783,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_order_under_delays),
       cmocka_unit_test(test_any_source),
       cmocka_unit_test(test_poll_and_self),
+      cmocka_unit_test(test_interrupted_poll),
       cmocka_unit_test(test_long_messages),
       cmocka_unit_test(test_unreceived),
       cmocka_unit_test(test_reductions),

@@ -314,6 +314,12 @@ def refuse():
     external = [("raw.bin", 0, h5py.h5f.UNLIMITED)]
     save("raw.bin", values.tobytes())
     refused(hdf5("external.h5", lambda file: file.create_dataset("train", (100, 8), "f4", external=external)), "other files")
+    for number, chunks in enumerate((None, (10, 8))):
+        other = hdf5(f"other{number}.h5", lambda file: file.create_dataset("there", data=values, chunks=chunks))
+        def linked(file):
+            file.create_dataset("test", data=values + 777)
+            file["train"] = h5py.ExternalLink(other, "/there")
+        refused(hdf5(f"linked{number}.h5", linked), "'train' in the other file")
     layout = h5py.VirtualLayout((100, 8), "f4")
     layout[:] = h5py.VirtualSource(several, "one", (100, 8))
     refused(hdf5("virtual.h5", lambda file: file.create_virtual_dataset("train", layout)), "other files")

@@ -237,6 +237,27 @@ static void so_it_does_with_other_settings(void **state) {
   }
 }
 
+/* A struct that was filled by hand: every field one beyond its range is refused, and does no harm. */
+static void every_field_is_checked(void **state) {
+  const lac_option *table = lac_hash_option_table();
+  lac_hash_estimate estimate;
+  for (const lac_option *option = table; option->key; option++) {
+    lac_hash_options options = some_options(*state, 6);
+    char *at = (char *)&options + option->offset;
+    if (option->type == LAC_OPTION_INT && option->low > -1e18) {
+      *(int64_t *)(void *)at = (int64_t)option->low - 1;
+    } else if (option->type == LAC_OPTION_REAL) {
+      *(double *)(void *)at = (double)NAN;
+    } else if (option->type == LAC_OPTION_NAME) {
+      *(int *)(void *)at = 1000;
+    } else {
+      continue;
+    }
+    assert_failure(*state, lac_hash_train_estimate(*state, &options, 100, 20, LAC_U8, 2, &estimate), LAC_E_USAGE,
+                   option->key);
+  }
+}
+
 /* ---- what is learnt ---- */
 
 static void training_repeats_and_seeds_differ(void **state) {
@@ -691,6 +712,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_ring_gives_what_the_serial_run_gives),
       cmocka_unit_test(so_it_does_with_other_settings),
+      cmocka_unit_test(every_field_is_checked),
       cmocka_unit_test(training_repeats_and_seeds_differ),
       cmocka_unit_test(errors_fall_as_they_should),
       cmocka_unit_test(pca_and_itq_are_themselves),

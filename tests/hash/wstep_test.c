@@ -232,7 +232,7 @@ static void groups_part_the_columns(void **state) {
       int64_t next = 0, widest = 0, narrowest = INT64_MAX;
       for (int64_t g = 0; g < bits; g++) {
         int64_t first, last;
-        lac_decoder_group(&common, g, &first, &last);
+        lac_decoder_group(common.bits, common.columns, g, &first, &last);
         assert_int_equal(first, next);
         assert_true(last > first);
         widest = last - first > widest ? last - first : widest;

@@ -252,7 +252,7 @@ static void known_times(void **state) {
   }
 }
 
-/* Slack all-reduce: distance (1 - gamma)^t (1 - 1/n); METHODS has the time for small gamma. */
+/* Slack all-reduce: distance (1 - gamma)^t (1 - 1/n); the time for small gamma is log 4 / gamma. */
 static void slack(void **state) {
   double matrix[MOST * MOST] = {0};
   for (int64_t n = 2; n <= MOST; n += 6) {
