@@ -2,6 +2,7 @@
 #ifndef LACONIC_TESTS_SUPPORT_H
 #define LACONIC_TESTS_SUPPORT_H
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,6 +23,15 @@
     if (assert_status) {                                                                           \
       fail_msg("%s: %s: %s", #call, lac_status_name(assert_status), lac_context_message(context)); \
     }                                                                                              \
+  } while (0)
+
+/* Numbers in double precision; cmocka's own compares floats. */
+#define assert_equal_within(found, expected, most)                                \
+  do {                                                                            \
+    double found_value = (found), expected_value = (expected);                    \
+    if (!(fabs(found_value - expected_value) <= (most))) {                        \
+      fail_msg("%s: %.17g, expected %.17g", #found, found_value, expected_value); \
+    }                                                                             \
   } while (0)
 
 /* The call fails with this status, and its message, one line, contains `words`. */

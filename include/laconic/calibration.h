@@ -77,8 +77,9 @@ LAC_API LAC_MUST_USE lac_status lac_calibration_measure_hash(lac_context *contex
                                                              int64_t columns, lac_type type,
                                                              const lac_hash_options *options);
 
-/* The same on rows of a dataset, evenly spaced: what a Z step takes depends on the points. Errors: INPUT for fewer than
- * 768 rows; those of lac_hash_train. Local. */
+/* The same on rows of a dataset, evenly spaced: what a Z step takes depends on the points. The case's type is u8 for
+ * bytes that are mapped and f32, to which rows are converted, for all others. Errors: INPUT for fewer than 768 rows;
+ * those of lac_hash_train. Local. */
 LAC_API LAC_MUST_USE lac_status lac_calibration_measure_base(lac_context *context, lac_calibration *calibration,
                                                              const lac_dataset *base, const lac_hash_options *options);
 

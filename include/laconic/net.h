@@ -71,6 +71,9 @@ LAC_API void lac_net_destroy(lac_net **net);
  * and rounded, at least 1. *text is malloc'ed, the caller's. Errors: USAGE for an unknown name (the nearest is
  * suggested) or numbers out of range, MEMORY. Local. */
 LAC_API LAC_MUST_USE lac_status lac_net_builtin(lac_context *context, const char *name, double width, char **text);
+/* The pictures that a built-in is known for, and its classes: of lenet 1 x 28 x 28, of an mlp a row of its first number
+ * and its last, of all others 3 x 32 x 32; 10 classes. Local. */
+LAC_API lac_image_shape lac_net_builtin_input(const char *name, int64_t *classes);
 
 /* Local. */
 LAC_API int64_t lac_net_parameters(const lac_net *net); /* n */
@@ -82,6 +85,8 @@ LAC_API const char *lac_net_text(const lac_net *net);           /* the descripti
 LAC_API const char *lac_net_backend_name(const lac_net *net);   /* the one in use, borrowed */
 LAC_API lac_net_options lac_net_options_of(const lac_net *net); /* as it was made; auto has become a back end */
 LAC_API double lac_net_flops(const lac_net *net); /* of a forward pass of one picture; backward is twice that */
+/* Bytes that a gradient of one picture takes of memory, at most: the output of every layer and its derivative. */
+LAC_API double lac_net_activation_bytes(const lac_net *net);
 
 /* Named pieces of the flat vectors, in their order and without gaps: first those of the parameters, then those of the
  * statistics. conv weight (out, in, kernel, kernel), dense weight (out, in), their bias and batchnorm's scale, shift,

@@ -132,8 +132,9 @@ LAC_API LAC_MUST_USE lac_status lac_plan_replicas(lac_context *context, const la
                                                   const lac_cluster *cluster, int workers, lac_plan *plan,
                                                   lac_link *links);
 
-/* The same job as the trainer runs it, with gradients that are 0 and take their time on the clock: `gradients` of each
- * replica are made, rounded up to a period of the exchange (without rounds: of the fastest), and the seconds of all
+/* The same job as the trainer runs it, with gradients that are 0 and take their time on the clock: after two mixings
+ * `gradients` of each replica are made, rounded up to a period of the exchange (without rounds: of the fastest, and to
+ * 20 mixings), and the seconds of all
  * job->gradients are given. Vectors really move: some 44 bytes of memory a parameter, gradient and worker. world as
  * above. Errors: USAGE, also for a world of another size or on a real clock; MEMORY, those of lac_replica_advance. */
 LAC_API LAC_MUST_USE lac_status lac_plan_rehearse_replicas(lac_context *context, const lac_replica_job *job,
@@ -150,9 +151,10 @@ typedef struct lac_plan_network {
 
 /* The trainer itself on `workers` threads of this machine: `gradients` of each replica, rounded up as above, are really
  * computed, on drawn pictures, and the seconds of all job->gradients are given: w is what a worker's thread computed,
- * the mean over workers, and communication what else passed. job->gradient and job->update are not looked at beyond
- * being numbers, job->parameters is the network's. speedup and efficiency are left 0. Errors: USAGE, those of
- * lac_net_create, lac_net_gradient and lac_replica_advance, MEMORY. Local. */
+ * the mean over workers, and waiting what else passed: for messages, for other workers, for a processor that somebody
+ * else wanted. job->gradient and job->update, together above 0, are not used, job->parameters is the network's. speedup
+ * and efficiency are left 0. Errors: USAGE, those of lac_net_create, lac_net_gradient and lac_replica_advance, MEMORY.
+ * Local. */
 LAC_API LAC_MUST_USE lac_status lac_plan_real_replicas(lac_context *context, const lac_replica_job *job,
                                                        const lac_plan_network *network, int workers, int64_t gradients,
                                                        lac_plan *plan, lac_link *links);

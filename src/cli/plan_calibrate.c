@@ -190,18 +190,6 @@ static lac_status choose_hash(calibrate_run *run) {
   return LAC_OK;
 }
 
-/* The pictures that a built-in network is known for, and its classes. */
-static lac_image_shape usual_shape(const char *model, int64_t *classes) {
-  static const char mlp[] = "mlp:";
-  *classes = 10;
-  if (strncmp(model, mlp, strlen(mlp)) == 0) {
-    const char *last = strrchr(model, '-');
-    *classes = last ? strtoll(last + 1, NULL, 10) : 0;
-    return (lac_image_shape){1, 1, strtoll(model + strlen(mlp), NULL, 10)};
-  }
-  return strcmp(model, "lenet") == 0 ? (lac_image_shape){1, 28, 28} : (lac_image_shape){3, 32, 32};
-}
-
 static lac_status add_model(calibrate_run *run, const char *name) {
   lac_context *context = run->session->context;
   lac_net_options options = {.precision = run->options->precision};
@@ -213,7 +201,7 @@ static lac_status add_model(calibrate_run *run, const char *name) {
   }
   snprintf(made->model, sizeof made->model, "%s", name);
   CLI_TRY(lac_net_builtin(context, name, 1, &text));
-  lac_image_shape shape = usual_shape(name, &classes);
+  lac_image_shape shape = lac_net_builtin_input(name, &classes);
   lac_status status = lac_net_create(context, text, name, shape, classes, run->options->batch, &options, &made->net);
   free(text);
   return status;
@@ -335,7 +323,11 @@ static void print_table(const calibrate_run *run) {
   }
   if (lac_calibration_link(run->calibration, link_name(run), &message, &byte)) {
     snprintf(name, sizeof name, "messages, %s", link_name(run));
-    lac_print(run->session, "%-40s%12s each, %s a byte\n", name, time_text(message, text[0]), time_text(byte, text[1]));
+    lac_print(run->session, "%-40s%12s each, %s a byte", name, time_text(message, text[0]), time_text(byte, text[1]));
+    if (byte > 0) { /* plans are told of the network by that option alone */
+      lac_print(run->session, "; as --network %.5gMB,%.4gus", 1e-6 / byte, 1e6 * message);
+    }
+    lac_print(run->session, "\n");
   }
 }
 

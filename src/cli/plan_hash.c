@@ -99,7 +99,6 @@ typedef struct plan_run {
   int64_t *shares; /* (most workers) */
   double alone;    /* seconds of a real run of one worker; NaN: none */
   lac_plan_row *rows;
-  json_t **extras; /* one for each row, NULL when taken */
   int count;
 } plan_run;
 
@@ -112,7 +111,7 @@ static lac_status read_costs(plan_run *run, const char *text) {
   for (int i = 0; i < 3; i++) {
     char *end = (char *)at;
     value[i] = *at >= '0' && *at <= '9' ? strtod(at, &end) : 0;
-    if (end == at || !(value[i] > 0) || !isfinite(value[i]) || *end != (i < 2 ? ',' : 0) ||
+    if (end == at || !(value[i] >= 1e-30) || !(value[i] <= 1e30) || *end != (i < 2 ? ',' : 0) ||
         strcspn(at, "xX") < (size_t)(end - at)) {
       return lac_fail(run->session->context, LAC_E_USAGE,
                       "--costs: found '%.60s', expected three numbers above 0 with commas between them, as 1,40,1e4",
@@ -124,7 +123,7 @@ static lac_status read_costs(plan_run *run, const char *text) {
   run->plain.z = value[1];
   run->plain.hop = value[2];
   double m = (double)run->job.submodels;
-  run->job.costs = (lac_mac_costs){.kinds = 1, .submodel = {value[0]}, .z = m * value[1]};
+  run->job.costs = (lac_mac_costs){.kinds = 2, .submodel = {value[0], value[0]}, .z = m * value[1]};
   run->where.cluster = (lac_cluster){.latency = value[2]};
   run->costs.basis = LAC_BASIS_GIVEN;
   return LAC_OK;
@@ -204,7 +203,7 @@ static lac_status read_options(plan_run *run) {
     CLI_TRY(lac_plan_hash_job(session->context, &options->hash, options->points, options->dims, NULL, &run->job));
     CLI_TRY(read_costs(run, options->costs));
   } else {
-    CLI_TRY(lac_plan_cluster_open(session, &options->where, (int)most, &run->where));
+    CLI_TRY(lac_plan_cluster_open(session, &options->where, run->sizes, run->size_count, &run->where));
     CLI_TRY(read_calibration(run));
     simplify(run);
   }
@@ -262,12 +261,13 @@ static lac_status open_links(plan_run *run, int workers, lac_link **links) {
 
 static void add_row(plan_run *run, const lac_plan *plan, const char *source) {
   lac_link *links = run->rows[run->count].links;
-  run->rows[run->count] = (lac_plan_row){.plan = *plan, .source = source, .links = links};
-  run->extras[run->count] = extra_of(run, (int)plan->workers);
+  run->rows[run->count] =
+      (lac_plan_row){.plan = *plan, .source = source, .links = links, .unitless = run->options->costs != NULL};
+  lac_plan_print_json(run->session, &run->rows[run->count], extra_of(run, (int)plan->workers));
   run->count++;
 }
 
-/* METHODS as they stand: W, communication, Z, and nothing else. */
+/* The published formula as it stands: W, communication, Z, and nothing else. */
 static void plan_plainly(plan_run *run, int workers, lac_plan *plan) {
   double times = (double)run->job.iterations, w, communication, z;
   lac_plan_plain_times(&run->plain, workers, &w, &communication, &z);
@@ -309,7 +309,7 @@ static lac_status add_rehearsal(plan_run *run, int workers) {
   lac_context *context = run->session->context;
   CLI_TRY(open_links(run, workers, &own.links));
   if (lac_world_smpi()) {
-    lac_world_options options = {.backend = "mpi", .workers = workers, .timeout_ms = INT64_C(1000000000000)};
+    lac_world_options options = {.backend = "mpi", .workers = workers, .timeout_ms = LAC_PATIENCE_MS};
     CLI_TRY(lac_world_run(context, &options, rehearse_rank, &own));
   } else {
     CLI_TRY(lac_plan_rehearse_ring(context, &run->job, &run->where.cluster, NULL, workers, run->shares,
@@ -340,7 +340,7 @@ static lac_status add_real(plan_run *run, int workers, const lac_plan *predicted
   double bytes = options->points * (double)options->dims * (double)lac_type_size((lac_type)options->type);
   lac_plan plan;
   lac_link *links;
-  if (options->costs ||
+  if (options->costs || run->where.cluster.speeds || /* shares for other machines */
       !lac_plan_fits_here(&options->where, workers, bytes / workers + predicted->memory, predicted->seconds.total)) {
     return LAC_OK;
   }
@@ -358,6 +358,7 @@ static lac_status add_real(plan_run *run, int workers, const lac_plan *predicted
 
 static lac_status plan_size(plan_run *run, int workers) {
   const plan_options *options = run->options;
+  lac_plan_cluster_size(&run->where, workers);
   CLI_TRY(share(run, workers));
   if (!lac_world_smpi()) {
     CLI_TRY(add_formula(run, workers));
@@ -391,8 +392,28 @@ static void print_basis(const plan_run *run) {
                                                             : "of 1 Gbit/s and 50 us assumed");
 }
 
+/* Options of the method that change what a run takes, but not the costs of a case. */
+static lac_status say_what_is_not_counted(const plan_run *run) {
+  static const char *const keys[] = {"init", "sample", "validation", "relaxed-starts", "threads"};
+  char list[160] = "";
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+    const lac_option *option = lac_options_find(lac_hash_option_table(), keys[i]);
+    char *text;
+    CLI_TRY(lac_options_get(run->session->context, option, &run->options->hash, &text));
+    if (text && strcmp(text, option->fallback ? option->fallback : "") != 0) {
+      size_t used = strlen(list);
+      snprintf(list + used, sizeof list - used, "%s--%s", used ? ", " : "", keys[i]);
+    }
+    free(text);
+  }
+  if (*list) {
+    lac_print_note(run->session, "not counted, as costs are those of the defaults: %s\n", list);
+  }
+  return LAC_OK;
+}
+
 /* What other choices would bring at the best size: epochs in one visit, and submodels trained singly. */
-static lac_status print_advice(const plan_run *run) {
+static lac_status print_advice(plan_run *run) {
   const lac_plan_row *best = NULL;
   for (int i = 0; i < run->count; i++) {
     if (strcmp(run->rows[i].source, "formula") == 0 && (!best || run->rows[i].plan.speedup > best->plan.speedup)) {
@@ -405,6 +426,7 @@ static lac_status print_advice(const plan_run *run) {
   int workers = (int)best->plan.workers;
   lac_ring_job local = run->job, single = run->job;
   lac_plan other;
+  lac_plan_cluster_size(&run->where, workers);
   CLI_TRY(share(run, workers));
   if (run->job.epochs > 1) {
     local.local_epochs = !local.local_epochs;
@@ -444,18 +466,16 @@ static lac_status draw(plan_run *run) {
       run->rows[count++] = (lac_plan_row){.plan = plan, .source = "plain"};
     }
   }
-  return lac_plan_draw(run->session, run->options->plot, run->rows, count);
+  return lac_plan_draw(run->session, run->options->plot, run->options->costs ? "in the unit of --costs" : "seconds",
+                       run->rows, count);
 }
 
 static lac_status report(plan_run *run) {
   if (run->options->plot) {
     CLI_TRY(draw(run));
   }
-  for (int i = 0; i < run->count; i++) {
-    lac_plan_print_json(run->session, &run->rows[i], run->extras[i]);
-    run->extras[i] = NULL;
-  }
   print_basis(run);
+  CLI_TRY(say_what_is_not_counted(run));
   lac_plan_print_table(run->session, run->rows, run->count);
   lac_plan_print_links(run->session, run->rows, run->count);
   print_plain_best(run);
@@ -478,15 +498,19 @@ static lac_status check_memory(const plan_run *run) {
 
 static lac_status plan_all(plan_run *run) {
   lac_session *session = run->session;
-  void *rows, *extras;
+  void *rows;
   const int most = SOURCES * run->size_count;
   CLI_TRY(lac_session_allocate(session, most, sizeof *run->rows, &rows));
   run->rows = rows;
-  CLI_TRY(lac_session_allocate(session, most, sizeof *run->extras, &extras));
-  run->extras = extras;
   CLI_TRY(check_memory(run));
   for (int i = 0; i < run->size_count; i++) {
-    CLI_TRY(plan_size(run, (int)run->sizes[i]));
+    lac_status status = plan_size(run, (int)run->sizes[i]);
+    if (status) { /* with the sizes before, which may have taken long */
+      if (i > 0 && !session->silent) {
+        lac_plan_print_table(session, run->rows, run->count);
+      }
+      return status;
+    }
   }
   return session->silent ? LAC_OK : report(run);
 }
@@ -504,13 +528,9 @@ static lac_status run_plan_hash(lac_session *session, const void *argument, char
   if (!status) {
     status = plan_all(&run);
   }
-  for (int i = 0; run.extras && i < run.count; i++) {
-    json_decref(run.extras[i]);
-  }
   for (int i = 0; run.rows && i < SOURCES * run.size_count; i++) {
     free(run.rows[i].links);
   }
-  free(run.extras);
   free(run.rows);
   free(run.shares);
   lac_plan_cluster_close(&run.where);

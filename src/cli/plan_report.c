@@ -89,8 +89,10 @@ static const lac_plan_row *next_of(const lac_plan_row *rows, int count, const la
   return next;
 }
 
-static const char *seconds_text(double value, char text[32]) {
-  if (fabs(value) < 1e-9) { /* what differences of seconds leave */
+static const char *time_text(double value, bool unitless, char text[32]) {
+  if (unitless) {
+    snprintf(text, 32, "%.5g", value);
+  } else if (fabs(value) < 1e-9) { /* what differences of seconds leave */
     snprintf(text, 32, "0 s");
   } else if (value > 0 && value < 1) {
     snprintf(text, 32, value >= 1e-3 ? "%.3g ms" : "%.3g us", value * (value >= 1e-3 ? 1e3 : 1e6));
@@ -110,15 +112,38 @@ static const char *greatest_loss(const lac_plan_seconds *s, double *share) {
     most = s->waiting, name = "waiting";
   }
   if (s->serial > most) {
-    most = s->serial, name = "what each iteration needs beside its steps";
+    most = s->serial, name = "the start, the end and what iterations need beside their steps";
   }
   *share = s->total > 0 ? most / s->total : 0;
   return name;
 }
 
+/* The most workers of a curve that keep at least half of the ideal; 0: none. */
+static int64_t most_at_half(const lac_plan_row *rows, int count, const lac_plan_row *like) {
+  int64_t most = 0;
+  for (int i = 0; i < count; i++) {
+    const lac_plan *plan = &rows[i].plan;
+    most = same_curve(&rows[i], like) && plan->efficiency >= 0.5 && plan->workers > most ? plan->workers : most;
+  }
+  return most;
+}
+
+static void say_half(lac_session *session, const lac_plan_row *rows, int count, const lac_plan_row *best) {
+  int64_t half = most_at_half(rows, count, best);
+  if (best->plan.efficiency < 0.5 && half > 0) {
+    lac_print(session, "; up to %" PRId64 " at least half of the ideal is kept", half);
+  }
+  lac_print(session, "\n");
+}
+
 static void say_what_pays(lac_session *session, const lac_plan_row *rows, int count, const lac_plan_row *first) {
   const lac_plan_row *best = best_of(rows, count, first);
   if (!best) {
+    return;
+  }
+  if (best->plan.speedup < 1 && best->plan.workers > 1) {
+    lac_print(session, "%s%sone worker alone is quicker than any of these (speedup %.4g at best, with %" PRId64 ")\n",
+              first->label ? first->label : "", first->label ? ": " : "", best->plan.speedup, best->plan.workers);
     return;
   }
   double share;
@@ -133,19 +158,20 @@ static void say_what_pays(lac_session *session, const lac_plan_row *rows, int co
     lac_print(session,
               "%s%s%" PRId64 " %s the best of these (speedup %.4g); at %" PRId64
               " %s takes %.3g %% of the "
-              "time, and more do not pay\n",
+              "time, and more do not pay",
               label, colon, best->plan.workers, best->plan.workers == 1 ? "worker is" : "workers are",
               best->plan.speedup, next->plan.workers, loss, 100 * share);
   } else if (share > 0) {
     lac_print(session,
               "%s%sthe most, %" PRId64
               " workers, are the best of these (speedup %.4g); what grows beyond is %s, now "
-              "%.3g %% of the time\n",
+              "%.3g %% of the time",
               label, colon, best->plan.workers, best->plan.speedup, loss, 100 * share);
   } else {
-    lac_print(session, "%s%sthe most, %" PRId64 " workers, are the best of these (speedup %.4g)\n", label, colon,
+    lac_print(session, "%s%sthe most, %" PRId64 " workers, are the best of these (speedup %.4g)", label, colon,
               best->plan.workers, best->plan.speedup);
   }
+  say_half(session, rows, count, best);
 }
 
 static int widest_label(const lac_plan_row *rows, int count) {
@@ -175,8 +201,8 @@ static columns columns_of(const lac_plan_row *rows, int count) {
 }
 
 static void print_head(lac_session *session, columns shown) {
-  lac_print(session, "%-*s%7s%9s%9s%12s%12s%s%s%12s%s%12s%12s  %s\n", shown.label, "", "workers", "speedup", "of ideal",
-            "total", "w", shown.z ? "           z" : "", shown.serial ? "      serial" : "", "network",
+  lac_print(session, "%-*s%7s %8s %8s %11s %11s%s%s %11s%s %11s %11s  %s\n", shown.label, "", "workers", "speedup",
+            "of ideal", "total", "w", shown.z ? "           z" : "", shown.serial ? "      serial" : "", "network",
             shown.waiting ? "     waiting" : "", "sent", "memory", "source");
 }
 
@@ -190,14 +216,16 @@ static void print_row(lac_session *session, const lac_plan_row *row, columns sho
   char text[10][32];
   const lac_plan *plan = &row->plan;
   const lac_plan_seconds *s = &plan->seconds;
-  lac_print(session, "%-*s%7" PRId64 "%9s%9s%12s%12s%*s%*s%12s%*s%12s%12s  %s\n", shown.label,
+  bool bare = row->unitless;
+  lac_print(session, "%-*s%7" PRId64 " %8s %8s %11s %11s%s%*s%s%*s %11s%s%*s %11s %11s  %s\n", shown.label,
             row->label ? row->label : "", plan->workers, ratio_text(plan->speedup, "", text[8]),
-            ratio_text(100 * plan->efficiency, "%", text[9]), seconds_text(s->total, text[0]),
-            seconds_text(s->w, text[1]), shown.z ? 12 : 0, shown.z ? seconds_text(s->z, text[2]) : "",
-            shown.serial ? 12 : 0, shown.serial ? seconds_text(s->serial, text[3]) : "",
-            seconds_text(s->communication, text[4]), shown.waiting ? 12 : 0,
-            shown.waiting ? seconds_text(s->waiting, text[5]) : "", lac_bytes_text(plan->bytes, text[6]),
-            plan->memory > 0 ? lac_bytes_text(plan->memory, text[7]) : "-", row->source);
+            ratio_text(100 * plan->efficiency, "%", text[9]), time_text(s->total, bare, text[0]),
+            time_text(s->w, bare, text[1]), shown.z ? " " : "", shown.z ? 11 : 0,
+            shown.z ? time_text(s->z, bare, text[2]) : "", shown.serial ? " " : "", shown.serial ? 11 : 0,
+            shown.serial ? time_text(s->serial, bare, text[3]) : "", time_text(s->communication, bare, text[4]),
+            shown.waiting ? " " : "", shown.waiting ? 11 : 0, shown.waiting ? time_text(s->waiting, bare, text[5]) : "",
+            lac_bytes_text(plan->bytes, text[6]), plan->memory > 0 ? lac_bytes_text(plan->memory, text[7]) : "-",
+            row->source);
 }
 
 void lac_plan_print_table(lac_session *session, const lac_plan_row *rows, int count) {
@@ -269,10 +297,11 @@ lac_status lac_parse_speeds(lac_session *session, const char *key, const char *t
     char *end = (char *)at;
     double speed = *at >= '0' && *at <= '9' ? strtod(at, &end) : 0;
     bool plain = end > at && strcspn(at, "xX") >= (size_t)(end - at) && (*end == ',' || *end == 0);
-    if (!plain || !(speed > 0) || speed > 1e9) {
-      return lac_fail(session->context, LAC_E_USAGE,
-                      "--%s: found '%.60s', expected relative speeds above 0 with commas between them, as 1,1,0.5", key,
-                      text);
+    if (!plain || !(speed >= 1e-9) || speed > 1e9) {
+      return lac_fail(
+          session->context, LAC_E_USAGE,
+          "--%s: found '%.60s', expected relative speeds from 1e-9 to 1e9 with commas between them, as 1,1,0.5", key,
+          text);
     }
     if (given < workers) {
       speeds[given] = speed;
@@ -323,7 +352,8 @@ static void add_ideal(picture *p, const lac_plan_row *rows, int count) {
   p->speedup[p->curves] = (lac_curve){"ideal", p->x + begin, p->y + begin, p->used - begin};
 }
 
-static lac_status draw(lac_session *session, const char *path, picture *p, const lac_plan_row *rows, int count) {
+static lac_status draw(lac_session *session, const char *path, const char *time, picture *p, const lac_plan_row *rows,
+                       int count) {
   for (int i = 0; i < count; i++) {
     if (opens_curve(rows, i)) {
       add_curve(p, rows, count, &rows[i]);
@@ -332,12 +362,13 @@ static lac_status draw(lac_session *session, const char *path, picture *p, const
   add_ideal(p, rows, count);
   const lac_panel panels[] = {
       {"Speedup", "workers", "times one worker", true, false, p->speedup, p->curves + 1, true},
-      {"Time", "workers", "seconds", true, false, p->seconds, p->curves, true},
+      {"Time", "workers", time, true, false, p->seconds, p->curves, true},
   };
   return lac_plot_write(session, path, panels, 2);
 }
 
-lac_status lac_plan_draw(lac_session *session, const char *path, const lac_plan_row *rows, int count) {
+lac_status lac_plan_draw(lac_session *session, const char *path, const char *time, const lac_plan_row *rows,
+                         int count) {
   if (count < 1) {
     return LAC_OK;
   }
@@ -350,7 +381,7 @@ lac_status lac_plan_draw(lac_session *session, const char *path, const lac_plan_
   p.seconds = p.speedup + count + 1;
   p.y = p.x + 2 * (ptrdiff_t)count;
   p.z = p.y + 2 * (ptrdiff_t)count;
-  status = draw(session, path, &p, rows, count);
+  status = draw(session, path, time, &p, rows, count);
 end:
   free(names);
   free(curves);

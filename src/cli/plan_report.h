@@ -12,6 +12,7 @@ typedef struct lac_plan_row {
   const char *source; /* "formula", "sim", … */
   const char *label;  /* of its curve; NULL when there is one only */
   lac_link *links;    /* (workers), or NULL when they are not asked for */
+  bool unitless;      /* its times are in no known unit */
 } lac_plan_row;
 
 /* {"workers", "speedup", "efficiency", "seconds": {"w", "z", "serial", "communication", "waiting", "total"},
@@ -34,8 +35,9 @@ void lac_plan_print_done(lac_session *session, const lac_plan_row *rows, int cou
 LAC_MUST_USE lac_status lac_parse_speeds(lac_session *session, const char *key, const char *text, int workers,
                                          double *speeds);
 
-/* Speedup and seconds against workers, side by side, a curve for each (label, source), and the ideal speedup. Errors:
- * those of lac_plot_write. */
-LAC_MUST_USE lac_status lac_plan_draw(lac_session *session, const char *path, const lac_plan_row *rows, int count);
+/* Speedup and total time, called `time`, against workers, side by side, a curve for each (label, source), and the ideal
+ * speedup. Errors: those of lac_plot_write. */
+LAC_MUST_USE lac_status lac_plan_draw(lac_session *session, const char *path, const char *time,
+                                      const lac_plan_row *rows, int count);
 
 #endif

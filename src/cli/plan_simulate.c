@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdarg.h>
@@ -52,10 +53,14 @@ static lac_status require_part(lac_session *session, const char *option, const c
 
 /* ---- the cluster ------------------------------------------------------------------------------------------------ */
 
-static lac_status read_platform(lac_session *session, const char *path, lac_captured *out) {
-  char program[PATH_MAX];
+static lac_status read_platform(lac_session *session, const char *path, const lac_plan_cluster *cluster,
+                                lac_captured *out) {
+  char program[PATH_MAX], numbers[LAC_SIZES][24], *argv[LAC_SIZES + 3] = {program, (char *)path};
   CLI_TRY(require_part(session, "cluster", "laconic-platform", program));
-  char *argv[] = {program, (char *)path, NULL};
+  for (int i = 0; i < cluster->size_count; i++) {
+    snprintf(numbers[i], sizeof numbers[i], "%" PRId64, cluster->sizes[i]);
+    argv[i + 2] = numbers[i];
+  }
   CLI_TRY(lac_run_program(session, argv, out));
   if (out->code != 0) {
     const char *line = strncmp(out->error, "laconic-platform: ", 18) == 0 ? out->error + 18 : out->error;
@@ -66,30 +71,58 @@ static lac_status read_platform(lac_session *session, const char *path, lac_capt
   return LAC_OK;
 }
 
+static int most_workers(const lac_plan_cluster *cluster) {
+  return (int)cluster->sizes[cluster->size_count - 1];
+}
+
+void lac_plan_cluster_size(lac_plan_cluster *cluster, int workers) {
+  for (int i = 0; cluster->of_size && i < cluster->size_count; i++) {
+    if (cluster->sizes[i] == workers) {
+      cluster->cluster = cluster->of_size[i];
+    }
+  }
+}
+
+static void say_network(lac_session *session, const char *path, const lac_plan_cluster *cluster) {
+  lac_print_note(session,
+                 "%s is taken as its slowest route: at %d workers %.4g Mbit/s and %.4g us; what hosts share of it only "
+                 "--simulate knows\n",
+                 path, most_workers(cluster), 8e-6 * cluster->cluster.bandwidth, 1e6 * cluster->cluster.latency);
+}
+
 static lac_status take_platform(lac_session *session, const char *path, const json_t *platform,
                                 lac_plan_cluster *cluster) {
-  json_t *hosts = json_object_get(platform, "hosts");
-  double latency = json_number_value(json_object_get(platform, "latency"));
-  double bandwidth = json_number_value(json_object_get(platform, "bandwidth"));
-  if (!json_array_size(hosts)) {
+  json_t *hosts = json_object_get(platform, "hosts"), *networks = json_object_get(platform, "networks");
+  int limit = most_workers(cluster);
+  void *memory;
+  if (!json_array_size(hosts) || (int)json_array_size(networks) != cluster->size_count) {
     return lac_fail(session->context, LAC_E_INPUT, "%s: cannot be read as a SimGrid platform", path);
   }
-  if ((int64_t)json_array_size(hosts) < cluster->limit) {
+  if ((int64_t)json_array_size(hosts) < limit) {
     return lac_fail(session->context, LAC_E_INPUT, "%s: found %zu hosts, expected at least one for each of %d workers",
-                    path, json_array_size(hosts), cluster->limit);
+                    path, json_array_size(hosts), limit);
   }
   double first = json_number_value(json_object_get(json_array_get(hosts, 0), "speed"));
-  for (int i = 0; i < cluster->limit; i++) {
+  for (int i = 0; i < limit; i++) {
     cluster->speeds[i] = json_number_value(json_object_get(json_array_get(hosts, (size_t)i), "speed")) / first;
   }
   cluster->hosts = json_incref(hosts);
-  cluster->cluster = (lac_cluster){.latency = latency, .bandwidth = bandwidth, .speeds = cluster->speeds};
+  CLI_TRY(lac_session_allocate(session, cluster->size_count, sizeof *cluster->of_size, &memory));
+  cluster->of_size = memory;
+  for (int i = 0; i < cluster->size_count; i++) {
+    const json_t *network = json_array_get(networks, (size_t)i);
+    cluster->of_size[i] = (lac_cluster){.latency = json_number_value(json_object_get(network, "latency")),
+                                        .bandwidth = json_number_value(json_object_get(network, "bandwidth")),
+                                        .speeds = cluster->speeds};
+  }
+  lac_plan_cluster_size(cluster, limit);
+  say_network(session, path, cluster);
   return LAC_OK;
 }
 
 static lac_status open_platform(lac_session *session, const char *path, lac_plan_cluster *cluster) {
   lac_captured out = {0};
-  lac_status status = read_platform(session, path, &out);
+  lac_status status = read_platform(session, path, cluster, &out);
   if (!status) {
     json_t *platform = json_loads(out.text ? out.text : "", 0, NULL);
     status = take_platform(session, path, platform, cluster);
@@ -99,11 +132,12 @@ static lac_status open_platform(lac_session *session, const char *path, lac_plan
   return status;
 }
 
-lac_status lac_plan_cluster_open(lac_session *session, const lac_plan_cluster_options *options, int limit,
-                                 lac_plan_cluster *cluster) {
+lac_status lac_plan_cluster_open(lac_session *session, const lac_plan_cluster_options *options, const int64_t *sizes,
+                                 int size_count, lac_plan_cluster *cluster) {
   void *memory;
   lac_network network;
-  *cluster = (lac_plan_cluster){.limit = limit};
+  *cluster = (lac_plan_cluster){.sizes = sizes, .size_count = size_count};
+  int limit = most_workers(cluster);
   const char *also = options->network ? "network" : "speeds";
   if (options->cluster && (options->network || options->speeds)) {
     return lac_fail(session->context, LAC_E_USAGE, "--cluster: found with --%s, expected one of both", also);
@@ -125,6 +159,7 @@ lac_status lac_plan_cluster_open(lac_session *session, const lac_plan_cluster_op
 
 void lac_plan_cluster_close(lac_plan_cluster *cluster) {
   free(cluster->speeds);
+  free(cluster->of_size);
   json_decref(cluster->hosts);
   *cluster = (lac_plan_cluster){0};
 }
@@ -138,12 +173,14 @@ static double number_of(const json_t *line, const char *key) {
 
 void lac_plan_read_json(const json_t *line, lac_plan *plan, lac_link *links) {
   const json_t *seconds = json_object_get(line, "seconds");
+  double memory = number_of(line, "memory_per_worker");
   *plan = (lac_plan){.workers = json_integer_value(json_object_get(line, "workers")),
                      .speedup = number_of(line, "speedup"),
                      .efficiency = number_of(line, "efficiency"),
                      .messages = number_of(line, "messages"),
                      .bytes = number_of(line, "bytes"),
                      .link_bytes = number_of(line, "link_bytes"),
+                     .memory = memory > 0 ? memory : 0,
                      .seconds = {.w = number_of(seconds, "w"),
                                  .z = number_of(seconds, "z"),
                                  .serial = number_of(seconds, "serial"),
@@ -185,7 +222,10 @@ lac_status lac_simulation_check(lac_session *session, int workers, double bytes)
   CLI_TRY(require_part(session, "simulate", "laconic-smpi.so", path));
   lac_status status = lac_run_program(session, argv, &out);
   free(out.text);
-  if (status) {
+  if (status && status != LAC_E_IO) {
+    return status;
+  }
+  if (status || out.code != 0) {
     return lac_fail(session->context, LAC_E_UNSUPPORTED,
                     "--simulate: found no program smpirun, expected SimGrid's: install the package libsimgrid-dev");
   }

@@ -30,20 +30,26 @@ typedef struct lac_plan_cluster_options {
 /* clang-format on */
 
 typedef struct lac_plan_cluster {
-  lac_cluster cluster; /* its speeds are those below, or NULL when all are 1 */
-  double *speeds;      /* (limit); NULL */
-  json_t *hosts;       /* of a platform file: [{"name", "speed"}, …]; NULL */
-  int limit;           /* most workers that it was read for */
-  bool given;          /* by these options */
+  lac_cluster cluster;  /* its speeds are those below, or NULL when all are 1 */
+  double *speeds;       /* (limit); NULL */
+  json_t *hosts;        /* of a platform file: [{"name", "speed"}, …]; NULL */
+  const int64_t *sizes; /* (size_count), rising: numbers of workers that it was read for; borrowed */
+  int size_count;
+  lac_cluster *of_size; /* (size_count) of a platform file; NULL */
+  bool given;           /* by these options */
   bool in_turn; /* set by the command: in a simulation a link carries one message after another, as the connection
                    does on which all that a worker sends goes to the same other; else all that are under way share
                    it, and one that is waited for is held up by those behind it */
 } lac_plan_cluster;
 
-/* Reads the options for up to `limit` workers. Close it also after a failure. Errors: USAGE, INPUT for a platform file
- * (too few hosts, not readable), UNSUPPORTED naming the package where SimGrid is missing, MEMORY. */
-LAC_MUST_USE lac_status lac_plan_cluster_open(lac_session *session, const lac_plan_cluster_options *options, int limit,
-                                              lac_plan_cluster *cluster);
+/* Reads the options for these numbers of workers, and says of a platform file what it is taken as. Close it also after
+ * a failure. Errors: USAGE, INPUT for a platform file (too few hosts, not readable), UNSUPPORTED naming the package
+ * where SimGrid is missing, MEMORY. */
+LAC_MUST_USE lac_status lac_plan_cluster_open(lac_session *session, const lac_plan_cluster_options *options,
+                                              const int64_t *sizes, int size_count, lac_plan_cluster *cluster);
+/* Sets cluster->cluster for one of its sizes: a platform file may have other routes among fewer hosts. At first it is
+ * that of the last. */
+void lac_plan_cluster_size(lac_plan_cluster *cluster, int workers);
 void lac_plan_cluster_close(lac_plan_cluster *cluster);
 
 /* Whether runs can be simulated, and what the largest takes in memory. Errors: UNSUPPORTED naming the package to

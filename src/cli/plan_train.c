@@ -155,9 +155,11 @@ typedef struct plan_run {
   int64_t parameters;
   lac_image_shape shape;
   char *layers;       /* of --model; NULL */
+  double activations; /* bytes of those of a batch, at most */
   lac_plan_row *rows; /* (count) */
   double *thousand;   /* (count): seconds of 1,000 gradients of each */
   double *mixing;     /* (count): rounds, NaN where they are not known */
+  double *gradients;  /* (count): of each replica in the job */
   int *of;            /* (count): candidate */
   int count;
   double alone; /* seconds of a gradient in a real run of one worker of this candidate; NaN: none */
@@ -175,12 +177,10 @@ static lac_status fail_shape(const plan_run *run) {
 static lac_status read_shape(const plan_run *run, lac_image_shape *shape) {
   const char *text = run->options->shape, *model = run->options->model;
   enum { MOST = 1 << 20 };
-  int64_t sides[3] = {3, 32, 32};
-  if (strcmp(model, "lenet") == 0) {
-    sides[0] = 1, sides[1] = sides[2] = 28;
-  } else if (strncmp(model, "mlp:", 4) == 0) {
-    sides[0] = sides[1] = 1, sides[2] = strtoll(model + 4, NULL, 10);
-  } else if (!text && strpbrk(model, "./")) {
+  int64_t classes;
+  lac_image_shape usual = lac_net_builtin_input(model, &classes);
+  int64_t sides[3] = {usual.channels, usual.height, usual.width};
+  if (!text && strpbrk(model, "./")) {
     return lac_fail(run->session->context, LAC_E_USAGE, "--model: found the file %s without --shape, expected both",
                     model);
   }
@@ -197,9 +197,9 @@ static lac_status read_shape(const plan_run *run, lac_image_shape *shape) {
 }
 
 static int64_t classes_of(const plan_train_options *options) {
-  const char *last = strrchr(options->model, '-');
-  bool mlp = strncmp(options->model, "mlp:", 4) == 0 && last;
-  return options->classes > 0 ? options->classes : mlp ? strtoll(last + 1, NULL, 10) : 10;
+  int64_t classes;
+  lac_net_builtin_input(options->model, &classes);
+  return options->classes > 0 ? options->classes : classes;
 }
 
 /* What a picture takes is that of a batch of one: the memory of a network grows with its batch. */
@@ -213,6 +213,7 @@ static lac_status measure_network(plan_run *run, double *flops) {
   if (!status) {
     run->parameters = lac_net_parameters(net);
     *flops = lac_net_flops(net);
+    run->activations = (double)options->batch * lac_net_activation_bytes(net);
   }
   lac_net_destroy(&net);
   return status;
@@ -399,10 +400,12 @@ static lac_status read_cluster(plan_run *run) {
     memcpy(run->sizes, usual, sizeof usual);
   }
   int64_t most = run->sizes[run->size_count - 1];
-  if (most > 1 << 20) {
-    return lac_fail(run->session->context, LAC_E_USAGE, "--workers: found %" PRId64 ", expected at most 1048576", most);
+  enum { MOST = 65536 };
+  if (most > MOST) {
+    return lac_fail(run->session->context, LAC_E_USAGE, "--workers: found %" PRId64 ", expected at most %d", most,
+                    MOST);
   }
-  return lac_plan_cluster_open(run->session, &options->where, (int)most, &run->where);
+  return lac_plan_cluster_open(run->session, &options->where, run->sizes, run->size_count, &run->where);
 }
 
 static lac_status read_options(plan_run *run) {
@@ -410,11 +413,13 @@ static lac_status read_options(plan_run *run) {
   CLI_TRY(choose(run));
   CLI_TRY(read_cluster(run));
   CLI_TRY(find_costs(run));
-  const lac_file_use files[] = {{"--plot", options->plot, true},
-                                {"--graph", options->replica.exchange.topology.graph, false},
-                                {"--calibration", options->calibration, false},
-                                {"--cluster", options->where.cluster, false}};
-  CLI_TRY(lac_check_apart(run->session, files, 4));
+  const lac_file_use files[] = {
+      {"--plot", options->plot, true},
+      {"--graph", options->replica.exchange.topology.graph, false},
+      {"--calibration", options->calibration, false},
+      {"--cluster", options->where.cluster, false},
+      {"--model", options->model && strpbrk(options->model, "./") ? options->model : NULL, false}};
+  CLI_TRY(lac_check_apart(run->session, files, 5));
   return options->plot && !run->session->silent ? lac_plot_check(run->session, options->plot) : LAC_OK;
 }
 
@@ -457,6 +462,8 @@ static lac_status next_row(const plan_run *run, int workers, lac_plan_row **row)
   return LAC_OK;
 }
 
+static json_t *extra_of(const plan_run *run, int at);
+
 /* Counts the next row, whose plan is known, of so many gradients of each replica. */
 static void add_row(plan_run *run, int of, const char *source, double gradients, double mixing) {
   lac_plan_row *row = &run->rows[run->count];
@@ -464,7 +471,10 @@ static void add_row(plan_run *run, int of, const char *source, double gradients,
   row->label = run->candidate_count > 1 ? run->candidates[of].label : NULL;
   run->thousand[run->count] = 1000 * row->plan.seconds.total / gradients;
   run->mixing[run->count] = mixing;
-  run->of[run->count++] = of;
+  run->gradients[run->count] = gradients;
+  run->of[run->count] = of;
+  lac_plan_print_json(run->session, row, extra_of(run, run->count));
+  run->count++;
 }
 
 static lac_status plan_one(plan_run *run, int of, int workers) {
@@ -477,6 +487,7 @@ static lac_status plan_one(plan_run *run, int of, int workers) {
   CLI_TRY(gradients_of(run, &options, workers, &job.gradients));
   CLI_TRY(next_row(run, workers, &row));
   CLI_TRY(lac_plan_replicas(run->session->context, &job, &cluster, workers, &row->plan, row->links));
+  row->plan.memory += run->activations;
   CLI_TRY(lac_mixing_foretell(run->session->context, &options, workers, &time));
   add_row(run, of, "formula", job.gradients, isfinite(time.rounds) ? time.rounds : time.upper);
   return LAC_OK;
@@ -512,7 +523,7 @@ static lac_status rehearse_job(const plan_run *run, rehearsal *mine, int workers
     return lac_plan_rehearse_replicas(context, mine->job, mine->cluster, NULL, workers, mine->gradients, mine->plan,
                                       mine->links);
   }
-  lac_world_options options = {.backend = "mpi", .workers = workers, .timeout_ms = INT64_C(1000000000000)};
+  lac_world_options options = {.backend = "mpi", .workers = workers, .timeout_ms = LAC_PATIENCE_MS};
   return lac_world_run(context, &options, rehearse_rank, mine);
 }
 
@@ -531,7 +542,7 @@ static lac_status rehearse_one(plan_run *run, int of, int workers) {
   CLI_TRY(rehearse_job(run, &mine, workers));
   row->plan.bytes *= part;
   row->plan.link_bytes *= part;
-  row->plan.memory *= part;
+  row->plan.memory = row->plan.memory * part + run->activations;
   for (int i = 0; row->links && i < workers; i++) {
     row->links[i].bytes *= part;
   }
@@ -605,6 +616,7 @@ static lac_status add_real(plan_run *run, int of, int workers, int formula) {
   CLI_TRY(next_row(run, workers, &row));
   CLI_TRY(
       lac_plan_real_replicas(run->session->context, &job, &network, workers, given->rehearsed, &row->plan, row->links));
+  row->plan.memory += run->activations;
   double took = row->plan.seconds.total / job.gradients;
   run->alone = workers == 1 ? took : run->alone;
   row->plan.speedup = workers * run->alone / took;
@@ -637,9 +649,10 @@ static lac_status open_rows(plan_run *run) {
   void *rows, *numbers, *of;
   CLI_TRY(lac_session_allocate(run->session, most, sizeof *run->rows, &rows));
   run->rows = rows;
-  CLI_TRY(lac_session_allocate(run->session, 2 * most, sizeof(double), &numbers));
+  CLI_TRY(lac_session_allocate(run->session, 3 * most, sizeof(double), &numbers));
   run->thousand = numbers;
   run->mixing = run->thousand + most;
+  run->gradients = run->mixing + most;
   CLI_TRY(lac_session_allocate(run->session, most, sizeof *run->of, &of));
   run->of = of;
   return LAC_OK;
@@ -665,33 +678,61 @@ static const char *number_text(double value, char text[32]) {
   return text;
 }
 
+/* Gradients until it has mixed: a round of entropy and parle has several. */
+static double mixing_gradients(const plan_run *run, int at) {
+  lac_replica_options options = options_of(run, &run->candidates[run->of[at]]);
+  bool nested = options.method == LAC_METHOD_ENTROPY || options.method == LAC_METHOD_PARLE;
+  return run->mixing[at] * (nested ? (double)options.inner_steps : 1);
+}
+
+/* Whether a row counts in the choice: at the largest size, simulated where all are, else by the formula. */
+static bool is_choosable(const plan_run *run, int at) {
+  return run->rows[at].plan.workers == run->sizes[run->size_count - 1] &&
+         strcmp(run->rows[at].source, run->options->simulate ? "smpi" : "formula") == 0;
+}
+
 /* Of what is compared, at the largest size: whose gradients take the least, and of those that are hardly slower the one
  * that mixes soonest. */
 static void print_choice(const plan_run *run) {
   const double hardly = 1.05;
-  int64_t workers = run->sizes[run->size_count - 1];
   int fastest = -1, soonest = -1;
   for (int i = 0; i < run->count && run->candidate_count > 1; i++) {
-    bool counts = run->rows[i].plan.workers == workers && strcmp(run->rows[i].source, "formula") == 0;
-    if (counts && (fastest < 0 || run->thousand[i] < run->thousand[fastest])) {
+    if (is_choosable(run, i) && (fastest < 0 || run->thousand[i] < run->thousand[fastest])) {
       fastest = i;
     }
   }
-  for (int i = 0; i < run->count && fastest >= 0; i++) {
-    bool counts = run->rows[i].plan.workers == workers && strcmp(run->rows[i].source, "formula") == 0 &&
-                  run->thousand[i] <= hardly * run->thousand[fastest] && isfinite(run->mixing[i]);
-    if (counts && (soonest < 0 || run->mixing[i] < run->mixing[soonest])) {
+  if (fastest < 0) {
+    return;
+  }
+  soonest = fastest;
+  for (int i = 0; i < run->count; i++) {
+    double mixing = mixing_gradients(run, i), least = mixing_gradients(run, soonest);
+    if (is_choosable(run, i) && run->thousand[i] <= hardly * run->thousand[fastest] && isfinite(mixing) &&
+        !(mixing >= least)) {
       soonest = i;
     }
   }
-  if (fastest >= 0) {
-    lac_print(run->session, "at %" PRId64 " workers the quickest gradients are those of %s", workers,
-              run->candidates[run->of[fastest]].label);
-    if (soonest >= 0 && soonest != fastest) {
-      lac_print(run->session, "; hardly slower, and the soonest mixed, is %s (%.4g rounds)",
-                run->candidates[run->of[soonest]].label, run->mixing[soonest]);
-    }
-    lac_print(run->session, "\n");
+  lac_print(run->session, "at %" PRId64 " workers the quickest gradients are those of %s",
+            run->sizes[run->size_count - 1], run->candidates[run->of[fastest]].label);
+  if (soonest != fastest) {
+    lac_print(run->session, "; hardly slower, and the soonest mixed, is %s (in %.4g gradients)",
+              run->candidates[run->of[soonest]].label, mixing_gradients(run, soonest));
+  }
+  lac_print(run->session, "\n");
+}
+
+/* Totals of jobs of unlike length cannot be compared. */
+static void print_lengths(const plan_run *run) {
+  double least = HUGE_VAL, most = 0;
+  for (int i = 0; i < run->count; i++) {
+    least = fmin(least, run->gradients[i]);
+    most = fmax(most, run->gradients[i]);
+  }
+  if (run->count && least < most) {
+    lac_print(run->session,
+              "totals are of jobs of %.6g to %.6g gradients of each replica, as --epochs makes them; --gradients makes "
+              "them equal\n",
+              least, most);
   }
 }
 
@@ -705,9 +746,13 @@ static void print_thousands(const plan_run *run) {
               run->rows[i].source);
   }
   print_choice(run);
-  lac_print(run->session, "a gradient takes %.4g s (%s); a vector of %" PRId64 " parameters has %s\n", run->gradient,
-            lac_basis_name(run->basis), run->parameters,
-            lac_bytes_text((double)sizeof(float) * (double)run->parameters, bytes));
+  print_lengths(run);
+  bool assumed = !run->options->where.network && !run->options->where.cluster;
+  lac_print(run->session, "a gradient takes %.4g s (%s%s); a vector of %" PRId64 " parameters has %s; network %s\n",
+            run->gradient, lac_basis_name(run->basis),
+            run->basis == LAC_BASIS_ASSUMED ? ", give or take a factor of 2" : "", run->parameters,
+            lac_bytes_text((double)sizeof(float) * (double)run->parameters, bytes),
+            assumed ? "of 1 Gbit/s and 50 us assumed" : "given");
 }
 
 /* Seconds of 1,000 gradients in place of those of the job: jobs of several sizes are not the same. */
@@ -719,7 +764,7 @@ static lac_status draw(plan_run *run) {
   for (int i = 0; i < run->count; i++) {
     rows[i].plan.seconds.total = run->thousand[i];
   }
-  lac_status status = lac_plan_draw(run->session, run->options->plot, rows, run->count);
+  lac_status status = lac_plan_draw(run->session, run->options->plot, "seconds of 1,000 gradients", rows, run->count);
   free(rows);
   return status;
 }
@@ -731,15 +776,13 @@ static lac_status report(plan_run *run) {
   lac_plan_print_table(run->session, run->rows, run->count);
   lac_plan_print_links(run->session, run->rows, run->count);
   print_thousands(run);
-  for (int i = 0; i < run->count; i++) {
-    lac_plan_print_json(run->session, &run->rows[i], extra_of(run, i));
-  }
   lac_plan_print_done(run->session, run->rows, run->count);
   return LAC_OK;
 }
 
 static lac_status find_one(plan_run *run, int of, int workers) {
   int formula = run->count;
+  lac_plan_cluster_size(&run->where, workers);
   if (!lac_world_smpi()) {
     CLI_TRY(plan_one(run, of, workers));
   }
@@ -759,7 +802,13 @@ static lac_status find_all(plan_run *run) {
   for (int c = 0; c < run->candidate_count; c++) {
     run->alone = NAN;
     for (int s = 0; s < run->size_count; s++) {
-      CLI_TRY(find_one(run, c, (int)run->sizes[s]));
+      lac_status status = find_one(run, c, (int)run->sizes[s]);
+      if (status) { /* with the rows before, which may have taken long */
+        if (c + s > 0 && !run->session->silent) {
+          lac_plan_print_table(run->session, run->rows, run->count);
+        }
+        return status;
+      }
     }
   }
   return run->session->silent ? LAC_OK : report(run);

@@ -78,7 +78,7 @@ lac_status lac_parse_network(lac_session *session, const char *key, const char *
   static const unit speeds[] = {{"bit", 0.125}, {"kbit", 125}, {"Mbit", 125e3}, {"Gbit", 125e6}, {"Tbit", 125e9},
                                 {"B", 1},       {"kB", 1e3},   {"MB", 1e6},     {"GB", 1e9},     {0}};
   const char *comma = strchr(text, ',');
-  if (!comma || !read_sum(text, comma, speeds, &network->bandwidth) || !(network->bandwidth > 0) ||
+  if (!comma || !read_sum(text, comma, speeds, &network->bandwidth) || !(network->bandwidth >= 1e-3) ||
       network->bandwidth > 1e18 || !read_sum(comma + 1, text + strlen(text), times, &network->latency) ||
       network->latency > 1e9) {
     return lac_fail(session->context, LAC_E_USAGE,

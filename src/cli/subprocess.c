@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static lac_status no_memory(lac_session *session) {
@@ -105,14 +106,28 @@ static void wait_for(pid_t child, lac_captured *out) {
   out->code = WIFEXITED(state) ? WEXITSTATUS(state) : -1;
 }
 
+/* Whether the program ends of itself in a second or two. It is not reaped: its number stays its own. */
+static bool ends_soon(pid_t child) {
+  const struct timespec moment = {.tv_nsec = 20000000};
+  for (int look = 0; look < 100; look++) {
+    siginfo_t info = {0};
+    if (waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == child) {
+      return true;
+    }
+    nanosleep(&moment, NULL);
+  }
+  return false;
+}
+
 /* Ends a program and what it has started: smpirun is a script, and ends before the simulation does. What is in the pipe
  * ends when the last of them has ended. */
 static void end_program(pid_t child, int file, lac_captured *out) {
   char rest[4096];
   ssize_t got;
   kill(-child, SIGTERM);
+  ends_soon(child);
+  kill(-child, SIGKILL); /* those of the group that have not listened */
   wait_for(child, out);
-  kill(-child, SIGKILL);
   do {
     got = read(file, rest, sizeof rest);
   } while (got > 0 || (got < 0 && errno == EINTR));
@@ -123,6 +138,9 @@ lac_status lac_run_program(lac_session *session, char *const *argv, lac_captured
   pid_t child;
   *out = (lac_captured){.code = -1};
   FILE *error = tmpfile();
+  if (error) {
+    fcntl(fileno(error), F_SETFD, FD_CLOEXEC); /* the child has a copy of its own */
+  }
   if (!error || pipe2(ends, O_CLOEXEC) != 0) {
     if (error) {
       fclose(error);

@@ -233,3 +233,14 @@ lac_status lac_net_builtin(lac_context *context, const char *name, double width,
   *text = written;
   return LAC_OK;
 }
+
+lac_image_shape lac_net_builtin_input(const char *name, int64_t *classes) {
+  static const char mlp[] = "mlp:";
+  *classes = 10;
+  if (strncmp(name, mlp, strlen(mlp)) == 0) {
+    const char *last = strrchr(name, '-');
+    *classes = last ? strtoll(last + 1, NULL, 10) : 0;
+    return (lac_image_shape){1, 1, strtoll(name + strlen(mlp), NULL, 10)};
+  }
+  return strcmp(name, "lenet") == 0 ? (lac_image_shape){1, 28, 28} : (lac_image_shape){3, 32, 32};
+}

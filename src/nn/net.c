@@ -120,6 +120,15 @@ double lac_net_flops(const lac_net *net) {
   return net->flops;
 }
 
+double lac_net_activation_bytes(const lac_net *net) {
+  double numbers = 0;
+  for (int i = 0; i < net->graph.count; i++) {
+    lac_image_shape shape = net->graph.nodes[i].shape;
+    numbers += 2 * (double)shape.channels * (double)shape.height * (double)shape.width;
+  }
+  return numbers * (double)sizeof(float);
+}
+
 /* ---- pieces ---- */
 
 static lac_net_piece vector_piece(int layer, const lac_node *node, const char *part, bool statistic, int64_t offset) {

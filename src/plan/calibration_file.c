@@ -147,8 +147,9 @@ static lac_status read_count(const reader *self, const char *key, const json_t *
 
 static lac_status read_real(const reader *self, const char *key, const json_t *value, bool positive, double *real) {
   *real = json_is_number(value) ? json_number_value(value) : -1;
-  if (!isfinite(*real) || !(positive ? *real > 0 : *real >= 0)) {
-    return refuse(self, key, value, positive ? "a number above 0" : "a number of seconds, 0 or more");
+  const double most = 1e15; /* seconds, or operations of a picture */
+  if (!(*real <= most) || !(positive ? *real > 0 : *real >= 0)) {
+    return refuse(self, key, value, positive ? "a number above 0, at most 1e15" : "a number of seconds from 0 to 1e15");
   }
   return LAC_OK;
 }
@@ -168,8 +169,8 @@ static lac_status read_name(const reader *self, const char *key, const json_t *v
 
 static lac_status read_submodels(const reader *self, const char *key, const json_t *value, lac_mac_costs *costs) {
   size_t kinds = json_array_size(value); /* 0 of what is no array */
-  if (kinds < 1 || kinds > LAC_MAC_KINDS) {
-    return refuse(self, key, value, "an array of 1 to 4 numbers of seconds");
+  if (kinds != 2) {
+    return refuse(self, key, value, "an array of 2 numbers of seconds, of encoders and groups of the decoder");
   }
   costs->kinds = (int)kinds;
   for (size_t i = 0; i < kinds; i++) {

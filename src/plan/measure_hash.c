@@ -322,6 +322,7 @@ static lac_status measure_case(lac_context *context, lac_calibration *calibratio
   mine->mac.local_epochs = false;
   lac_status status = base ? take_rows(context, base, entry.points, &self)
                            : lac_draw_points(context, type, entry.points, columns, &self.points);
+  entry.which.type = self.type; /* of a base the one that is worked with */
   if (!status) {
     status = measure(&self, &entry.costs);
   }

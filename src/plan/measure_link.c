@@ -71,28 +71,39 @@ static lac_status measure(lac_world *world, const char *data, lac_link_entry *en
   return LAC_OK;
 }
 
-static lac_status take_part(lac_context *context, lac_world *world, lac_calibration *calibration) {
-  lac_link_entry entry;
-  if (lac_world_rank(world) == 1) {
-    for (int size = 0; size < SIZES; size++) {
-      for (int64_t i = -1; i < trips_of(size_of(size)); i++) {
-        LAC_TRY(receive_then_send(world, 0));
-      }
+static lac_status answer(lac_world *world) {
+  for (int size = 0; size < SIZES; size++) {
+    for (int64_t i = -1; i < trips_of(size_of(size)); i++) {
+      LAC_TRY(receive_then_send(world, 0));
     }
   }
-  if (lac_world_rank(world) != 0) {
-    return LAC_OK;
+  return LAC_OK;
+}
+
+/* Whatever can fail on one side alone is agreed upon before the other waits for messages. */
+static lac_status run_trips(lac_context *context, lac_world *world, const lac_calibration *calibration,
+                            lac_link_entry *entry) {
+  int rank = lac_world_rank(world);
+  char *data = NULL;
+  lac_status status = rank == 0 && !calibration
+                          ? lac_fail(context, LAC_E_USAGE, "calibration: found none on worker 0, expected one")
+                          : LAC_NEW(context, rank == 0 ? LARGEST : 0, &data);
+  status = lac_world_agree(world, status);
+  if (!status && rank < 2) {
+    status = rank == 0 ? measure(world, data, entry) : answer(world);
   }
-  char *data;
-  LAC_TRY(LAC_NEW(context, LARGEST, &data));
-  lac_status status = measure(world, data, &entry);
   lac_free(data);
-  return status ? status : lac_calibration_put_link(context, calibration, &entry, NULL);
+  return status;
 }
 
 lac_status lac_calibration_measure_link(lac_context *context, lac_world *world, lac_calibration *calibration) {
+  lac_link_entry entry;
   if (lac_world_size(world) < 2) {
     return LAC_OK;
   }
-  return lac_world_agree(world, take_part(context, world, calibration));
+  lac_status status = run_trips(context, world, calibration, &entry);
+  if (!status && lac_world_rank(world) == 0) {
+    status = lac_calibration_put_link(context, calibration, &entry, NULL);
+  }
+  return lac_world_agree(world, status);
 }

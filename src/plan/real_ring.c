@@ -2,8 +2,8 @@
 #include "base/memory.h"
 #include "laconic/plan.h"
 #include "plan/calibration.h"
-#include "plan/links.h"
 #include "plan/ring.h"
+#include "plan/within.h"
 
 typedef struct lac_real {
   const lac_hash_options *options;
@@ -53,17 +53,30 @@ static lac_plan_seconds seconds_of(const lac_hash_result *result, double iterati
   return seconds;
 }
 
+static const lac_cluster here = {0};
+
 lac_status lac_plan_real_ring(lac_context *context, const lac_hash_options *options, int64_t points, int64_t columns,
                               lac_type type, int workers, const int64_t *shares, lac_plan *plan, lac_link *links) {
   void *memory = NULL;
   lac_dataset *data = NULL;
   lac_hash_options mine = *options;
   mine.mac.undo_limit = mine.mac.iterations > 0 ? mine.mac.iterations : 1; /* undone or not, it takes as long */
-  lac_real real = {.options = &mine, .shares = shares};
+  lac_real real = {.options = &mine};
   lac_world_options world = {.backend = "local", .workers = workers};
   lac_status status;
+  lac_ring_job job;
+  int64_t *even = NULL;
   *plan = (lac_plan){0};
+  if (points < 1 || columns < 1 || columns > INT32_MAX || points > INT64_MAX / (16 * columns)) {
+    return lac_fail(context, LAC_E_USAGE, "plan: found %lld points of %lld columns", (long long)points,
+                    (long long)columns);
+  }
+  LAC_TRY(lac_plan_hash_job(context, options, (double)points, columns, NULL, &job));
+  LAC_TRY(lac_ring_check(context, &job, &here, workers, shares));
   LAC_TRY_GOTO(status, LAC_NEW(context, workers, &real.links), cleanup);
+  LAC_TRY_GOTO(status, LAC_NEW(context, workers, &even), cleanup);
+  LAC_TRY_GOTO(status, lac_hash_shares(context, points, workers, NULL, even), cleanup);
+  real.shares = shares ? shares : even;
   LAC_TRY_GOTO(status, lac_draw_points(context, type, points, columns, &memory), cleanup);
   size_t stride = (size_t)columns * lac_type_size(type);
   LAC_TRY_GOTO(status, lac_dataset_borrow(context, memory, type, points, columns, stride, &data), cleanup);
@@ -76,6 +89,7 @@ lac_status lac_plan_real_ring(lac_context *context, const lac_hash_options *opti
   lac_links_take(real.links, workers, plan, links);
 cleanup:
   lac_free(real.links);
+  lac_free(even);
   lac_dataset_destroy(&data);
   lac_free(memory);
   return status;

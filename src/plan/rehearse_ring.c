@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "plan/links.h"
 #include "plan/ring.h"
+#include "plan/within.h"
+
+enum { MOST_ITERATIONS = 1000000 };
 
 typedef struct lac_rehearsal {
   const lac_ring_job *job;
@@ -163,9 +165,12 @@ lac_status lac_plan_rehearse_ring(lac_context *context, const lac_ring_job *job,
   lac_status status;
   *plan = (lac_plan){0};
   LAC_TRY(lac_ring_check(context, job, cluster, workers, shares));
-  if (iterations < 1) {
-    return lac_fail(context, LAC_E_USAGE, "rehearsal: found %lld iterations, expected 1 or more",
-                    (long long)iterations);
+  if (iterations < 1 || iterations > MOST_ITERATIONS) {
+    return lac_fail(context, LAC_E_USAGE, "rehearsal: found %lld iterations, expected 1 to %d", (long long)iterations,
+                    MOST_ITERATIONS);
+  }
+  if (world) {
+    LAC_TRY(lac_check_within(context, world, workers));
   }
   LAC_TRY_GOTO(status, LAC_NEW(context, workers, &even), cleanup);
   LAC_TRY_GOTO(status, LAC_NEW(context, workers, &rehearsal.links), cleanup);
@@ -175,7 +180,7 @@ lac_status lac_plan_rehearse_ring(lac_context *context, const lac_ring_job *job,
     status = rehearse(world, &rehearsal, &rehearsal.plan, rehearsal.links);
   } else {
     lac_world_options options = {
-        .backend = "sim", .workers = workers, .timeout_ms = INT64_C(1000000000000), .cluster = cluster};
+        .backend = "sim", .workers = workers, .timeout_ms = LAC_PATIENCE_MS, .cluster = cluster};
     status = lac_world_run(context, &options, body, &rehearsal);
   }
   if (!status) {

@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 #include "plan/exchange.h"
-#include "plan/links.h"
+#include "plan/within.h"
 
 /* ---- a round of a process ---- */
 
@@ -230,6 +230,7 @@ static double queue_at_server(const lac_replica_plan *plan, double think) {
   double service = plan->vector, waiting = 0, busy = 0, there = 0;
   for (int k = 1; k < plan->workers && service > 0; k++) {
     waiting = fmax(there - busy, 0) * service + busy * service / 2;
+    waiting = fmax(waiting, k * service - think - service); /* no more than one a service */
     double rate = k / (think + waiting + service);
     busy = fmin(rate * service, 1);
     there = rate * (waiting + service);

@@ -4,8 +4,7 @@
 
 #include "base/memory.h"
 
-lac_status lac_ring_check(lac_context *context, const lac_ring_job *job, const lac_cluster *cluster, int workers,
-                          const int64_t *shares) {
+static lac_status check_counts(lac_context *context, const lac_ring_job *job, int workers) {
   if (workers < 1 || workers > LAC_WORKERS_LIMIT) {
     return lac_fail(context, LAC_E_USAGE, "plan: found %d workers, expected 1 to %d", workers, LAC_WORKERS_LIMIT);
   }
@@ -13,19 +12,65 @@ lac_status lac_ring_check(lac_context *context, const lac_ring_job *job, const l
     return lac_fail(context, LAC_E_USAGE, "plan: found %g points for %d workers, expected at least one for each",
                     job->points, workers);
   }
-  if (job->submodels < 1 || job->epochs < 1 || job->iterations < 0 || job->costs.kinds < 1 ||
+  if (job->submodels < 1 || job->epochs < 1 || job->iterations < 0 || job->batch < 0 || job->costs.kinds < 1 ||
       job->costs.kinds > LAC_MAC_KINDS) {
-    return lac_fail(context, LAC_E_USAGE, "plan: found %lld submodels of %d kinds, %lld epochs, %lld iterations",
-                    (long long)job->submodels, job->costs.kinds, (long long)job->epochs, (long long)job->iterations);
+    return lac_fail(context, LAC_E_USAGE,
+                    "plan: found %lld submodels of %d kinds, %lld epochs, %lld iterations, batches of %lld",
+                    (long long)job->submodels, job->costs.kinds, (long long)job->epochs, (long long)job->iterations,
+                    (long long)job->batch);
   }
+  return LAC_OK;
+}
+
+static lac_status check_number(lac_context *context, const char *name, double value) {
+  return value >= 0 && isfinite(value)
+             ? LAC_OK
+             : lac_fail(context, LAC_E_USAGE, "plan: %s: found %g, expected a finite number of at least 0", name,
+                        value);
+}
+
+static lac_status check_numbers(lac_context *context, const lac_ring_job *job, const lac_cluster *cluster) {
+  const struct {
+    const char *name;
+    double value;
+  } numbers[] = {{"latency", cluster->latency},
+                 {"bandwidth", cluster->bandwidth},
+                 {"costs before a W step", job->costs.begin},
+                 {"costs of a visit", job->costs.visit},
+                 {"costs of handling", job->costs.handling},
+                 {"costs of a Z step", job->costs.z},
+                 {"costs of the start", job->start_point + job->start_fixed},
+                 {"costs of an iteration", job->iteration_point + job->iteration_fixed},
+                 {"costs of the end", job->finish_point + job->finish_fixed}};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    LAC_TRY(check_number(context, numbers[i].name, numbers[i].value));
+  }
+  for (int k = 0; k < job->costs.kinds; k++) {
+    LAC_TRY(check_number(context, "costs of a submodel", job->costs.submodel[k]));
+    LAC_TRY(check_number(context, "bytes of a submodel", job->bytes[k]));
+  }
+  return LAC_OK;
+}
+
+lac_status lac_ring_check(lac_context *context, const lac_ring_job *job, const lac_cluster *cluster, int workers,
+                          const int64_t *shares) {
+  double sum = 0;
+  LAC_TRY(check_counts(context, job, workers));
   if (!cluster) {
     return lac_fail(context, LAC_E_USAGE, "plan: found no cluster");
   }
+  LAC_TRY(check_numbers(context, job, cluster));
   for (int p = 0; p < workers; p++) {
-    if ((cluster->speeds && !(cluster->speeds[p] > 0)) || (shares && shares[p] < 1)) {
+    double speed = lac_ring_speed(cluster, p);
+    if (!(speed > 0) || !isfinite(speed) || (shares && shares[p] < 1)) {
       return lac_fail(context, LAC_E_USAGE, "plan: worker %d: found speed %g and %lld points, expected more than 0", p,
-                      cluster->speeds ? cluster->speeds[p] : 1.0, shares ? (long long)shares[p] : 1LL);
+                      speed, shares ? (long long)shares[p] : 1LL);
     }
+    sum += shares ? (double)shares[p] : 0;
+  }
+  if (shares && fabs(sum - job->points) > 1e-9 * job->points) {
+    return lac_fail(context, LAC_E_USAGE, "plan: found shares of together %.15g points, expected the %.15g of the job",
+                    sum, job->points);
   }
   return LAC_OK;
 }
@@ -88,29 +133,55 @@ typedef struct lac_block_size {
   double batches;  /* visits to a worker in an epoch that cost anything */
 } lac_block_size;
 
+/* Of the batches in which `count` submodels travel those that cost anything; of single submodels the mean. */
+static double paid_batches(const lac_mac_costs *costs, int64_t count, int64_t batch) {
+  int64_t whole = count / batch, rest = count % batch;
+  double single = 1 - idle_part(costs), paid = (double)whole * (batch == 1 ? single : 1);
+  return paid + (rest == 1 ? single : rest > 1 ? 1 : 0);
+}
+
 static lac_block_size block_size(const lac_ring_job *job, int workers) {
   int64_t m = job->submodels;
   lac_block_size size = {.workers = workers < m ? workers : m, .most = (m + workers - 1) / workers};
   int64_t small = m / size.workers, larger = m % size.workers;
   size.batch = job->batch && job->batch < size.most ? job->batch : size.most;
-  int64_t batches = larger * ((small + size.batch) / size.batch);
-  batches += (size.workers - larger) * ((small + size.batch - 1) / size.batch);
-  size.batches = (double)batches;
-  if (size.batch == 1) {
-    size.batches *= 1 - idle_part(&job->costs);
-  }
+  size.batches = (double)larger * paid_batches(&job->costs, small + 1, size.batch) +
+                 (double)(size.workers - larger) * paid_batches(&job->costs, small, size.batch);
   return size;
 }
 
-/* Seconds of a lap of a batch around the ring with a visit to each worker, less the hops. */
-static double lap_seconds(const lac_ring_job *job, const lac_cluster *cluster, int workers, const int64_t *shares,
-                          int64_t batch) {
-  double point = visit_cost(&job->costs, batch), sum = 0;
+/* Seconds of the way of a batch around the ring, from the worker that begins with it to the last that is told of it: e
+ * visits to each worker, or one with all passes. `point` is what a visit takes of a point, `bytes` those of one
+ * submodel. */
+static double way_seconds(const lac_ring_job *job, const lac_cluster *cluster, int workers, const int64_t *shares,
+                          const lac_block_size *size, double point, double bytes, double *hops) {
+  double e = (double)job->epochs, laps = job->local_epochs ? 1 : e, q = (double)size->batch, visits = 0;
+  double wire = cluster->bandwidth > 0 ? bytes / cluster->bandwidth : 0;
   for (int p = 0; p < workers; p++) {
-    sum += lac_ring_load(job, cluster, workers, shares, p) * point +
-           (double)batch * job->costs.handling / lac_ring_speed(cluster, p);
+    visits += e * lac_ring_load(job, cluster, workers, shares, p) * point +
+              laps * q * job->costs.handling / lac_ring_speed(cluster, p);
   }
-  return sum;
+  *hops = (laps * workers - 1) * (cluster->latency + q * wire) + (workers - 1) * (cluster->latency + wire) +
+          (double)(size->most - 1) * wire;
+  return visits + *hops;
+}
+
+/* The longest way of all. Where submodels travel alone each kind goes its own; one with few bytes waits behind others
+ * on its links as if it had the mean. */
+static double longest_way(const lac_ring_job *job, const lac_cluster *cluster, int workers, const int64_t *shares,
+                          const lac_block_size *size, double mean_bytes, double *hops) {
+  if (size->batch > 1) {
+    return way_seconds(job, cluster, workers, shares, size, visit_cost(&job->costs, size->batch), mean_bytes, hops);
+  }
+  double longest = 0;
+  for (int k = 0; k < job->costs.kinds; k++) {
+    double submodel = job->costs.submodel[k], own;
+    double way = way_seconds(job, cluster, workers, shares, size, submodel > 0 ? job->costs.visit + submodel : 0,
+                             fmax(job->bytes[k], mean_bytes), &own);
+    *hops = way > longest ? own : *hops;
+    longest = fmax(longest, way);
+  }
+  return longest;
 }
 
 /* Seconds of an iteration; serial parts apart. */
@@ -119,8 +190,7 @@ static void iteration_seconds(const lac_ring_job *job, const lac_cluster *cluste
   const lac_mac_costs *costs = &job->costs;
   lac_block_size size = block_size(job, workers);
   double e = (double)job->epochs, laps = job->local_epochs ? 1 : e, p = workers, bytes, busiest = 0, slowest = 0;
-  double submodels = all_submodels(job, &bytes), begin = 0,
-         lap = lap_seconds(job, cluster, workers, shares, size.batch);
+  double submodels = all_submodels(job, &bytes), begin = 0;
   for (int i = 0; i < workers; i++) {
     double load = lac_ring_load(job, cluster, workers, shares, i);
     double w = load * (costs->begin + e * (size.batches * costs->visit + submodels)) +
@@ -134,24 +204,24 @@ static void iteration_seconds(const lac_ring_job *job, const lac_cluster *cluste
   if (workers == 1) {
     return;
   }
-  double wire = cluster->bandwidth > 0 ? bytes / cluster->bandwidth : 0;
-  double hop = cluster->latency + (double)size.batch * wire;
+  double wire = cluster->bandwidth > 0 ? bytes / cluster->bandwidth : 0, hops = 0;
   double last = (p - 1) * (cluster->latency + wire) + (double)(size.most - 1) * wire;
-  double chain = begin + lap * e + (laps * p - 1) * hop + last; /* a visit with all passes costs as e visits do */
+  double chain = begin + longest_way(job, cluster, workers, shares, &size, bytes, &hops);
   double small = cluster->latency + (cluster->bandwidth > 0 ? 16 / cluster->bandwidth : 0);
   double sums = 3 * 2 * ceil(log2(p)) * small;
   double w = fmax(chain, busiest + last);
-  seconds->communication = fmin((laps * p - 1) * hop + last, w - busiest) + sums;
+  seconds->communication = fmin(hops, w - busiest) + sums;
   seconds->waiting = w - busiest - (seconds->communication - sums);
 }
 
 /* What is not in the steps. */
 static double serial_seconds(const lac_ring_job *job, const lac_cluster *cluster, int workers, const int64_t *shares) {
-  double times = (double)job->iterations, load = 0;
+  double times = (double)job->iterations, load = 0, slowest = lac_ring_speed(cluster, 0);
   for (int p = 0; p < workers; p++) {
     load = fmax(load, lac_ring_load(job, cluster, workers, shares, p));
+    slowest = fmin(slowest, lac_ring_speed(cluster, p));
   }
-  return job->start_fixed + job->finish_fixed + times * job->iteration_fixed +
+  return (job->start_fixed + job->finish_fixed + times * job->iteration_fixed) / slowest +
          load * (job->start_point + job->finish_point + times * job->iteration_point);
 }
 

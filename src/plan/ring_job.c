@@ -6,22 +6,20 @@ lac_status lac_plan_hash_job(lac_context *context, const lac_hash_options *optio
                              const lac_hash_costs *costs, lac_ring_job *job) {
   LAC_TRY(lac_hash_options_check(context, options, columns));
   int64_t bits = options->bits, features = options->encoder == LAC_ENCODER_RBF ? options->centres : columns;
-  lac_training common = {.options = options, .bits = bits, .columns = columns, .features = features};
-  lac_trainer trainer = {.common = &common};
   double decoder = 0;
   for (int64_t m = 1; m < 2 * bits; m += 2) {
-    decoder += (double)lac_w_bytes(&trainer, m);
+    decoder += (double)lac_submodel_bytes(bits, columns, features, m);
   }
-  *job = (lac_ring_job){
-      .points = points,
-      .submodels = 2 * bits,
-      .epochs = options->mac.epochs,
-      .batch = options->mac.batch,
-      .iterations = options->mac.iterations,
-      .local_epochs = options->mac.local_epochs,
-      .bytes = {(double)lac_w_bytes(&trainer, 0) + LAC_MAC_ENVELOPE, decoder / (double)bits + LAC_MAC_ENVELOPE},
-      .costs = {.kinds = 2},
-      .seed = options->seed};
+  *job = (lac_ring_job){.points = points,
+                        .submodels = 2 * bits,
+                        .epochs = options->mac.epochs,
+                        .batch = options->mac.batch,
+                        .iterations = options->mac.iterations,
+                        .local_epochs = options->mac.local_epochs,
+                        .bytes = {(double)lac_submodel_bytes(bits, columns, features, 0) + LAC_MAC_ENVELOPE,
+                                  decoder / (double)bits + LAC_MAC_ENVELOPE},
+                        .costs = {.kinds = 2},
+                        .seed = options->seed};
   if (costs) {
     job->costs = costs->mac;
     job->start_point = costs->start_point;

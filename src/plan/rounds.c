@@ -167,6 +167,10 @@ lac_status lac_neighbour_rounds_time(lac_context *context, const lac_neighbour_r
   lac_status status = open_state(context, n, &state);
   double half = 0;
   for (int64_t round = 0; !status && round < 2 * count; round++) {
+    if (lac_context_interrupted(context)) {
+      status = lac_fail(context, LAC_E_INTERRUPTED, "interrupted while rounds are followed");
+      break;
+    }
     half = round == count ? latest(&state, n) : half;
     one_round(rounds, lac_topology_weights(topology, (int)(round % phases)), &state);
   }
@@ -206,10 +210,13 @@ static double taken(const lac_ring_rounds *rounds, int i, double begin, double t
   return number <= rounds->hidden * LAC_PLAN_LOOKS ? begin + number * look : time;
 }
 
-static void one_exchange(const lac_ring_rounds *rounds, lac_ring_state *s) {
+static lac_status one_exchange(lac_context *context, const lac_ring_rounds *rounds, lac_ring_state *s) {
   int n = rounds->workers;
   memcpy(s->took, s->begin, (size_t)n * sizeof *s->took);
   for (int hop = 0; hop < 2 * (n - 1); hop++) {
+    if (hop % 256 == 0 && lac_context_interrupted(context)) {
+      return lac_fail(context, LAC_E_INTERRUPTED, "interrupted while rounds are followed");
+    }
     for (int i = 0; i < n; i++) {
       s->free[i] = fmax(s->took[i], s->free[i]) + rounds->piece;
       s->came[(i + 1) % n] = s->free[i] + rounds->latency;
@@ -222,6 +229,7 @@ static void one_exchange(const lac_ring_rounds *rounds, lac_ring_state *s) {
     double end = fmax(s->took[i], s->begin[i] + rounds->hidden * rounds->gradient[i]);
     s->begin[i] = end + (rounds->gradients - rounds->hidden) * rounds->gradient[i];
   }
+  return LAC_OK;
 }
 
 static double last_begin(const lac_ring_state *s, int n) {
@@ -233,7 +241,7 @@ static double last_begin(const lac_ring_state *s, int n) {
 }
 
 lac_status lac_ring_rounds_time(lac_context *context, const lac_ring_rounds *rounds, double *seconds) {
-  enum { MOST = 60, LEAST = 8 };
+  enum { MOST = 60, LEAST = 1 };
   const double hops_affordable = 1e7;
   int count = (int)(hops_affordable / (2.0 * rounds->workers * rounds->workers));
   count = count < LEAST ? LEAST : count > MOST ? MOST : count;
@@ -245,7 +253,7 @@ lac_status lac_ring_rounds_time(lac_context *context, const lac_ring_rounds *rou
   }
   for (int round = 0; !status && round < 2 * count; round++) {
     half = round == count ? last_begin(&state, rounds->workers) : half;
-    one_exchange(rounds, &state);
+    status = one_exchange(context, rounds, &state);
   }
   if (!status) {
     *seconds = (last_begin(&state, rounds->workers) - half) / count;

@@ -9,7 +9,9 @@
 #include "base/memory.h"
 #include "plan/calibration.h"
 #include "plan/exchange.h"
-#include "plan/links.h"
+#include "plan/within.h"
+
+enum { MOST_GRADIENTS = 1000000000, ENOUGH_MIXINGS = 20 };
 
 typedef struct run {
   const lac_replica_plan *plan;
@@ -21,13 +23,21 @@ typedef struct run {
   lac_link *links;                 /* (workers): worker 0's */
 } run;
 
+/* What a worker had done when it began to be measured. */
+typedef struct mark {
+  int64_t step;
+  double time, computed; /* of the world's clock, of the thread */
+  lac_counts counts;
+} mark;
+
 typedef struct actor {
   run *of;
   lac_world *world;
   lac_replica *replica;
-  double last;  /* when the newest outer step was made, without rounds */
-  double until; /* when it is to end, whoever has made his steps */
-  lac_net *net; /* of a real run */
+  mark start, begin; /* of all steps, and behind the warm-up */
+  double last;       /* when the newest outer step was made, without rounds */
+  double until;      /* when it is to end, whoever has made his steps */
+  lac_net *net;      /* of a real run */
   lac_drawn_batch batch;
 } actor;
 
@@ -71,12 +81,28 @@ static lac_status make_network(lac_context *context, const lac_plan_network *net
 
 /* ---- a worker's part ---- */
 
-/* Called before every step without rounds. The first to have made its steps ends it for all, so that all are at work
- * all the time. */
+static mark mark_now(const actor *a) {
+  return (mark){.step = lac_replica_progress_of(a->replica).step,
+                .time = lac_world_now(a->world),
+                .computed = lac_thread_seconds(),
+                .counts = lac_world_counts(a->world)};
+}
+
+/* Called before every step without rounds, and so at the end of the one before. Steps are measured once a worker has
+ * made its warm-up. The first to have made all its steps ends it for everybody, so that all are at work all the time.
+ */
 static bool ask(void *user) {
   actor *a = user;
+  int64_t step = lac_replica_progress_of(a->replica).step;
   a->last = lac_world_now(a->world);
-  return lac_replica_progress_of(a->replica).step >= a->of->steps || a->last >= a->until;
+  if (step == a->of->warm_up) {
+    a->begin = mark_now(a);
+    if (a->of->plan->protocol == LAC_PROTOCOL_ASYNC_RING && !a->of->network) {
+      /* there a word would come late, behind what is being sent */
+      a->until = a->last + (double)a->of->steps * a->of->plan->inner * a->of->plan->fastest;
+    }
+  }
+  return step >= a->of->warm_up + a->of->steps || a->last >= a->until;
 }
 
 /* What a worker did while it was measured; then of all together. */
@@ -87,29 +113,33 @@ typedef struct tally {
   double begin, end;
 } tally;
 
-static lac_status measure(lac_context *context, actor *a, tally *t, lac_counts *before) {
+static lac_status measure(lac_context *context, actor *a, tally *t) {
   const run *of = a->of;
   bool alone = of->plan->asynchronous;
-  int64_t first = lac_replica_progress_of(a->replica).step;
-  *before = lac_world_counts(a->world);
-  t->begin = lac_world_now(a->world);
-  double computed = lac_thread_seconds();
   a->until = HUGE_VAL;
-  if (of->plan->protocol == LAC_PROTOCOL_ASYNC_RING && !of->network) {
-    /* there a word would come late, behind what is being sent */
-    a->until = t->begin + (double)of->steps * of->plan->inner * of->plan->fastest;
+  a->start = a->begin = mark_now(a);
+  if (alone) { /* ended by ask */
+    LAC_TRY(lac_replica_advance(context, a->replica, of->warm_up + of->steps + 1));
+  } else {
+    LAC_TRY(lac_replica_advance(context, a->replica, of->warm_up));
+    a->begin = mark_now(a);
+    LAC_TRY(lac_replica_advance(context, a->replica, of->steps));
   }
-  LAC_TRY(lac_replica_advance(context, a->replica, of->steps + alone)); /* ended by ask */
-  computed = lac_thread_seconds() - computed;
+  if (lac_replica_progress_of(a->replica).step == a->begin.step) { /* a slow one, ended by others in its warm-up */
+    a->begin = a->start;
+  }
+  double computed = lac_thread_seconds() - a->begin.computed;
+  t->begin = a->begin.time;
   t->end = lac_world_now(a->world);
-  lac_link sent = lac_link_since(a->world, before, 1);
-  double end = alone ? a->last : t->end;
+  lac_link sent = lac_link_since(a->world, &a->begin.counts, 1);
+  double own = (alone ? a->last : t->end) - t->begin;
   if (of->plan->protocol == LAC_PROTOCOL_ASYNC_RING) { /* nobody waits: it is over when the last model has come */
-    end = t->end;
-    LAC_TRY(lac_world_max_f64(a->world, &end, 1));
+    double ends[3] = {-t->begin, a->last, t->end};
+    LAC_TRY(lac_world_max_f64(a->world, ends, 3));
+    own *= (ends[2] + ends[0]) / (ends[1] + ends[0]);
   }
-  t->steps = (double)(lac_replica_progress_of(a->replica).step - first);
-  t->rate = t->steps / (end - t->begin);
+  t->steps = (double)(lac_replica_progress_of(a->replica).step - a->begin.step);
+  t->rate = t->steps / own;
   t->computing = of->network ? computed / (t->end - t->begin)
                              : t->rate * of->plan->inner * of->plan->gradient[lac_world_rank(a->world)];
   t->messages = sent.messages;
@@ -138,6 +168,9 @@ static void scale(const run *of, const tally *t, lac_plan *result, lac_link *lin
     s->w = gradients * plan->mean;
     s->waiting = fmin(gradients * (plan->slowest - plan->mean), fmax(s->total - s->w, 0));
   }
+  if (of->network) { /* for messages, for others, for a processor that others want */
+    s->waiting = s->total - s->w;
+  }
   s->communication = fmax(s->total - s->w - s->waiting, 0);
   double part = n * steps / t->steps;
   result->messages = part * t->messages;
@@ -156,7 +189,6 @@ static void scale(const run *of, const tally *t, lac_plan *result, lac_link *lin
 static lac_status act(lac_context *context, actor *a, tally *t, lac_link *links) {
   const run *of = a->of;
   const lac_replica_job *job = of->plan->job;
-  lac_counts before;
   lac_objective objective = {.parameters = job->parameters,
                              .batches_per_pass = 1000,
                              .gradient = of->network ? real_gradient : rehearsed_gradient,
@@ -172,10 +204,8 @@ static lac_status act(lac_context *context, actor *a, tally *t, lac_link *links)
   LAC_TRY(lac_world_barrier(a->world));
   if (of->plan->asynchronous) {
     lac_replica_ask(a->replica, ask, a);
-  } else {
-    LAC_TRY(lac_replica_advance(context, a->replica, of->warm_up));
   }
-  LAC_TRY(measure(context, a, t, &before));
+  LAC_TRY(measure(context, a, t));
   LAC_TRY(lac_links_gather(a->world, (lac_link){t->messages, t->bytes}, links));
   return add_up(a->world, t);
 }
@@ -203,14 +233,7 @@ static lac_status body(lac_world *world, void *argument) {
 /* In a world that is there, worker 0's result goes to all. */
 static lac_status run_here(lac_context *context, lac_world *world, run *of) {
   int workers = of->plan->workers;
-  if (lac_world_size(world) != workers) {
-    return lac_fail(context, LAC_E_USAGE, "workers: found %d, expected the %d of this world", workers,
-                    lac_world_size(world));
-  }
-  if (strcmp(lac_world_backend(world), "sim") != 0 && !lac_world_smpi()) {
-    return lac_fail(context, LAC_E_USAGE, "back end: found %s, expected one whose clock is simulated",
-                    lac_world_backend(world));
-  }
+  LAC_TRY(lac_check_within(context, world, workers));
   LAC_TRY(body(world, of));
   LAC_TRY(lac_world_broadcast(world, 0, &of->result, sizeof of->result));
   return lac_world_broadcast(world, 0, of->links, (size_t)workers * sizeof *of->links);
@@ -247,11 +270,16 @@ static lac_status run_plan(lac_context *context, lac_world *world, run *of, int6
   int64_t steps = (gradients + inner - 1) / inner;
   of->warm_up = 2 * period; /* the first mean travels in the second */
   of->steps = (steps + period - 1) / period * period;
+  if (plan->asynchronous && of->steps < ENOUGH_MIXINGS * period) { /* until those who meet by chance are mixed */
+    of->steps = ENOUGH_MIXINGS * period;
+  }
   bool under_way = plan->workers > 1 && (plan->mixes || plan->job->options->overlap);
   /* who waits for rounds looks at nothing in between */
   of->slices = plan->asynchronous || under_way || plan->cluster->jitter > 0 ? LAC_PLAN_LOOKS : 1;
-  lac_world_options options = {
-      .backend = of->network ? "local" : "sim", .workers = plan->workers, .cluster = plan->cluster};
+  lac_world_options options = {.backend = of->network ? "local" : "sim",
+                               .workers = plan->workers,
+                               .timeout_ms = LAC_PATIENCE_MS,
+                               .cluster = plan->cluster};
   lac_status status = initialise(context, of);
   if (!status) {
     status = LAC_NEW(context, plan->workers, &of->links);
@@ -268,8 +296,9 @@ static lac_status run_job(lac_context *context, const lac_replica_job *job, cons
   lac_replica_plan all;
   *plan = (lac_plan){0};
   lac_status status = lac_replica_plan_open(context, job, cluster, workers, &all);
-  if (!status && gradients < 1) {
-    status = lac_fail(context, LAC_E_USAGE, "gradients to make: found %lld, expected at least 1", (long long)gradients);
+  if (!status && (gradients < 1 || gradients > MOST_GRADIENTS)) {
+    status = lac_fail(context, LAC_E_USAGE, "gradients to make: found %lld, expected 1 to %d", (long long)gradients,
+                      MOST_GRADIENTS);
   }
   if (!status) {
     run of = {.plan = &all, .network = network};

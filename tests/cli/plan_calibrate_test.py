@@ -77,11 +77,11 @@ class Calibrate(ProgramTest):
         with open("other.json", "w") as file:
             json.dump({**more, "links": [{"backend": "mpi", "message": -1, "byte": 0}]}, file)
         self.run_bad("plan", "calibrate", "-o", "other.json", "--add", *SMALL,
-                     names=["other.json", "links[0].message", "-1", "0 or more"])
+                     names=["other.json", "links[0].message", "-1", "from 0 to 1e15"])
 
         # Without --add it is replaced, whatever it was.
         table = self.run_ok("plan", "calibrate", "-o", "other.json", "--dims", "none", "--models", "none")
-        self.assertRegex(table, r"\Amessages, local +[0-9.]+ [a-z]+ each, [0-9.]+ ns a byte\n\Z")
+        self.assertRegex(table, r"\Amessages, local +[0-9.]+ [a-z]+ each, [0-9.]+ ns a byte; as --network [0-9.]+MB,[0-9.]+us\n\Z")
         self.assertEqual([len(self.check_file("other.json")[kind]) for kind in ("hash", "gradients", "links")], [0, 0, 1])
 
     def test_table(self):

@@ -178,7 +178,14 @@ class PlanHash(ProgramTest):
 
     def test_long_times_stay_in_their_columns(self):
         text = self.run_ok("plan", "hash", "--costs", "1,40,1e4", "--points", "1e12", "--bits", 16, "--workers", "1,16")
-        self.assertRegex(text.splitlines()[2], r"100\.0%( +[0-9.e+]+ h){4} +0 bytes +[0-9.]+ TB  formula\Z")
+        self.assertRegex(text.splitlines()[2], r"100\.0%( +[0-9.e+]+){4} +0 bytes +[0-9.]+ TB  formula\Z")  # in no unit
+        text = self.run_ok("plan", "hash", "--points", "1e13", "--bits", 16, "--workers", "1,16")
+        self.assertRegex(text.splitlines()[2], r"100\.0%( +[0-9.e+]+ h){4} +0 s +0 bytes +[0-9.]+ PB  formula\Z")
+
+    def test_what_is_not_counted_is_said(self):
+        text = self.run_ok("plan", "hash", "--workers", "1,2", "--relaxed-starts", 11, "--threads", 8, "--init", "random")
+        self.assertIn("not counted, as costs are those of the defaults: --init, --relaxed-starts, --threads\n", text)
+        self.assertNotIn("not counted", self.run_ok("plan", "hash", "--workers", "1,2"))
 
     def test_calibration_of_another_machine(self):
         self.write_calibration()

@@ -47,6 +47,15 @@ class Simulated(ProgramTest):
                 pass
         return found
 
+    def fake_smpirun(self, script, everything=False):
+        """In place of the real one, but for the question which version it is."""
+        os.makedirs("bin", exist_ok=True)
+        if not self.environment["PATH"].startswith(os.path.abspath("bin")):
+            self.environment["PATH"] = os.path.abspath("bin") + ":" + self.environment["PATH"]
+        with open("bin/smpirun", "w") as file:
+            file.write("#!/bin/sh\n" + ("" if everything else '[ "$1" != -version ] || exit 0\n') + script + "\n")
+        os.chmod("bin/smpirun", 0o755)
+
     def run_program(self, *arguments, **more):
         return super().run_program(*arguments, **{"env": self.environment, **more})
 
@@ -100,6 +109,17 @@ class Hash(Simulated):
         if len(real) > 1:
             self.assertRegex(text, r"\n +2 +- +- +[^\n]+ real\n")
         self.assertNotIn("real", self.plan(*HASH, "--workers", 1, "--simulate"))
+
+    def test_options_of_the_simulator(self):
+        """The program runs smpirun as the tests of the back end do."""
+        self.fake_smpirun('echo "$@" >>seen; exit 3')
+        self.assertEqual(self.run_program(*HASH, "--workers", 2, "--simulate").returncode, 1)
+        with open("seen") as file:
+            seen = {word for word in file.read().split() if word.startswith(("--cfg", "--log"))}
+        with open(os.path.join(HOUSE, "smpirun.sh")) as file:
+            wanted = {word for word in file.read().split("exec ")[1].split() if word.startswith(("--cfg", "--log"))}
+        self.assertEqual({word for word in seen if "host-speed" not in word and "concurrency" not in word},
+                         {word for word in wanted if "host-speed" not in word})
 
     def test_links(self):
         """What leaves each worker adds up; without rounds and with one order of the ring, the engine says the same twice."""
@@ -186,14 +206,23 @@ class Hash(Simulated):
 
     def test_smpirun_that_fails(self):
         """Its last word is passed on; a run that ends well without an answer is none."""
-        os.mkdir("bin")
-        self.environment["PATH"] = os.path.abspath("bin") + ":" + self.environment["PATH"]
         for script, words in (("echo broken >&2; exit 3", ("status 3", "broken")), ("exit 0", ("status 0",)),
                               ("kill -9 $$", ("2 workers",))):
-            with open("bin/smpirun", "w") as file:
-                file.write(f"#!/bin/sh\n[ \"$1\" != -version ] || exit 0\n{script}\n")
-            os.chmod("bin/smpirun", 0o755)
+            self.fake_smpirun(script)
             self.run_bad(*HASH, "--workers", 2, "--simulate", names=words, status=1)
+
+    def test_interrupted_in_a_program(self):
+        """Whatever it is doing, also where it does not listen, and without a word on what to install."""
+        for script in "exec sleep 60", 'trap "" TERM; sleep 60', '[ "$1" = -version ] && exec sleep 60':
+            self.fake_smpirun(script, everything=script.startswith("["))
+            run = subprocess.Popen([LACONIC, *map(str, HASH), "--workers", "2", "--simulate"], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=self.environment)
+            time.sleep(0.5)
+            run.send_signal(signal.SIGINT)
+            begun = time.monotonic()
+            self.assertEqual((run.communicate(timeout=60)[1], run.returncode), ("laconic: interrupted\n", 130), script)
+            self.assertLess(time.monotonic() - begun, 20)
+            self.assertEqual(self.processes(), [])
 
     def test_folders_that_cannot_be(self):
         os.mkdir("white space")
@@ -279,7 +308,7 @@ class Train(Simulated):
                          [(label, n) for label in ("sgd", "parle", "sgd/adpsgd") for n in range(1, most + 1)])
         for line in real:
             seconds = line["seconds"]
-            self.assertAlmostEqual(seconds["w"] + seconds["communication"], seconds["total"], 9)
+            self.assertAlmostEqual(seconds["w"] + seconds["waiting"], seconds["total"], 9)
             self.assertGreater(seconds["w"], 0)
             self.assertEqual(len(line["links"]), line["workers"])
             if line["workers"] == 1:

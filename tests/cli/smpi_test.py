@@ -104,28 +104,29 @@ class Train(Network):
 class Platform(ProgramTest):
     HEAD = '<?xml version="1.0"?>\n<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">\n<platform version="4.1">\n'
 
-    def read(self, path):
-        return subprocess.run([PLATFORM, path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    def read(self, path, *sizes):
+        return subprocess.run([PLATFORM, path, *map(str, sizes)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, encoding="utf-8", timeout=60)
 
-    def read_text(self, text):
+    def read_text(self, text, *sizes):
         with open("p.xml", "w") as file:
             file.write(self.HEAD + text + "</platform>\n")
-        return self.read("p.xml")
+        return self.read("p.xml", *sizes)
 
     def test_hosts_and_routes(self):
         done = self.read(CLUSTER)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(json.loads(done.stdout), {
             "hosts": [{"name": f"host{i}", "speed": 0.5e9 if i % 2 else 1e9} for i in range(8)],
-            "latency": LATENCY, "bandwidth": 1e8})
+            "networks": [{"hosts": 8, "latency": LATENCY, "bandwidth": 1e8}]})
 
     def test_names_in_natural_order(self):
         done = self.read_text('<cluster id="c" prefix="n" suffix="" radical="0-11" speed="2Gf" bw="1GBps" lat="50us"/>')
         about = json.loads(done.stdout)
         self.assertEqual([host["name"] for host in about["hosts"]], [f"n{i}" for i in range(12)])
-        self.assertAlmostEqual(about["latency"], 1e-4, delta=1e-12)  # on the way out and on the way in
-        self.assertEqual(about["bandwidth"], 1e9)
+        network, = about["networks"]
+        self.assertAlmostEqual(network["latency"], 1e-4, delta=1e-12)  # on the way out and on the way in
+        self.assertEqual(network["bandwidth"], 1e9)
 
     def test_the_worst_route_counts(self):
         done = self.read_text("""<zone id="z" routing="Full">
@@ -133,13 +134,24 @@ class Platform(ProgramTest):
             <link id="ab" bandwidth="3MBps" latency="5ms"/><link id="bc" bandwidth="2MBps" latency="1ms"/>
             <link id="ca" bandwidth="9MBps" latency="7ms"/>
             <route src="a" dst="b"><link_ctn id="ab"/></route><route src="b" dst="c"><link_ctn id="bc"/></route>
-            <route src="c" dst="a"><link_ctn id="ca"/></route></zone>""")
-        about = json.loads(done.stdout)
-        self.assertEqual((about["latency"], about["bandwidth"]), (7e-3, 2e6))
+            <route src="c" dst="a"><link_ctn id="ca"/></route></zone>""", 1, 2, 3, 9)
+        self.assertEqual([(n["hosts"], n["latency"], n["bandwidth"]) for n in json.loads(done.stdout)["networks"]],
+                         [(1, 0, 0), (2, 5e-3, 3e6), (3, 7e-3, 2e6), (3, 7e-3, 2e6)])  # of those that are asked for
 
     def test_one_host(self):
         done = self.read_text('<zone id="z" routing="Full"><host id="a" speed="1Gf"/></zone>')
-        self.assertEqual(json.loads(done.stdout), {"hosts": [{"name": "a", "speed": 1e9}], "latency": 0, "bandwidth": 0})
+        self.assertEqual(json.loads(done.stdout), {
+            "hosts": [{"name": "a", "speed": 1e9}], "networks": [{"hosts": 1, "latency": 0, "bandwidth": 0}]})
+
+    def test_numbers_that_cannot_be(self):
+        """Each is named, where the simulator would take it or end without a word."""
+        pair = """<zone id="z" routing="Full"><host id="a" speed="%s"/><host id="b" speed="1Gf"/>
+            <link id="l" bandwidth="%s" latency="%s"/><route src="a" dst="b"><link_ctn id="l"/></route></zone>"""
+        for values, words in ((("nanf", "1GBps", "1us"), "speed of a"), (("1e300Gf", "1GBps", "1us"), "speed of a"),
+                              (("1Gf", "0Bps", "1us"), "bandwidth of a to b"), (("0f", "1GBps", "1us"), "speed of a")):
+            done = self.read_text(pair % values)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), values)
+            self.assertIn(words, done.stderr)
 
     def test_broken_files(self):
         for text, words in (('<zone id="z" routing="Full"><host id="a" speed="fast"/></zone>', "p.xml:4: cannot parse"),

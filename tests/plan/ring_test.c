@@ -13,16 +13,16 @@ static lac_ring_plain paper(double points, int64_t submodels, int64_t epochs) {
   return (lac_ring_plain){.w = 1, .z = 40, .hop = 1e4, .points = points, .submodels = submodels, .epochs = epochs};
 }
 
-/* The values of METHODS 1.4, which were computed apart from this code. */
+/* Values of the published formula, which were computed apart from this code. */
 static void plain_speedups_are_those_of_the_paper(void **state) {
   (void)state;
   lac_ring_plain sift = paper(1e6, 32, 1), billion = paper(1e8, 128, 2);
   static const int64_t workers[] = {16, 32, 64, 96, 128};
   static const double expected[] = {15.9, 31.5, 58.9, 80.7, 96.8};
   for (int i = 0; i < 5; i++) {
-    assert_float_equal(lac_plan_plain_speedup(&sift, workers[i]), expected[i], 0.05);
+    assert_equal_within(lac_plan_plain_speedup(&sift, workers[i]), expected[i], 0.05);
   }
-  assert_float_equal(lac_plan_plain_speedup(&billion, 128), 127.9, 0.05);
+  assert_equal_within(lac_plan_plain_speedup(&billion, 128), 127.9, 0.05);
 }
 
 /* T(1) / (T_W + T_Z) of the times, and the two forms of the formula, agree at every number of workers. */
@@ -36,8 +36,8 @@ static void plain_times_and_speedups_agree(void **state) {
       double w, communication, z, k = 32 / ceil(32.0 / (double)p), alone = 32 * 1e6 * (40 + 3);
       lac_plan_plain_times(&model, p, &w, &communication, &z);
       double speedup = (rho_1 + rho_2) * k / ((double)p / 1e6 + rho_1 * k / (double)p + rho_2);
-      assert_float_equal(alone / (w + communication + z) / speedup, 1, 1e-12);
-      assert_float_equal(lac_plan_plain_speedup(&model, p) / speedup, 1, 1e-12);
+      assert_equal_within(alone / (w + communication + z) / speedup, 1, 1e-12);
+      assert_equal_within(lac_plan_plain_speedup(&model, p) / speedup, 1, 1e-12);
     }
   }
 }
@@ -57,7 +57,7 @@ static void plain_best_is_the_best(void **state) {
     }
     assert_true(best >= 32);
     assert_true(found <= speedup * (1 + 1e-12));
-    assert_float_equal(found / speedup, 1, 1e-3); /* P* need not be a whole number */
+    assert_equal_within(found / speedup, 1, 1e-3); /* P* need not be a whole number */
   }
 }
 
@@ -96,7 +96,7 @@ static lac_ring_job job_of(const setting *s) {
 
 static double seconds_of(lac_context *context, const lac_ring_job *job, const lac_cluster *cluster, int workers,
                          const int64_t *shares, bool rehearsed, lac_plan *plan) {
-  lac_link links[64], sum = {0};
+  lac_link links[MOST], sum = {0};
   double most = 0;
   assert_ok(context, rehearsed ? lac_plan_rehearse_ring(context, job, cluster, NULL, workers, shares, 1, plan, links)
                                : lac_plan_ring(context, job, cluster, workers, shares, plan, links));
@@ -124,14 +124,82 @@ static void the_formula_is_near_the_engine(void **state) {
         if (fabs(a / b - 1) > (workers[i] <= job.submodels ? 0.05 : 0.1)) {
           fail_msg("setting %zu, network %d, %d workers: formula %g s, engine %g s", s, n, workers[i], a, b);
         }
-        assert_float_equal(engine.messages, lac_mac_messages(job.submodels, workers[i], job.epochs, job.local_epochs),
-                           1e-6);
-        assert_float_equal(formula.messages, engine.messages, 1e-6);
+        assert_equal_within(engine.messages, lac_mac_messages(job.submodels, workers[i], job.epochs, job.local_epochs),
+                            1e-6);
+        assert_equal_within(formula.messages, engine.messages, 1e-6);
         assert_true(fabs(formula.bytes - engine.bytes) <= 0.02 * engine.bytes);
-        assert_float_equal(formula.speedup * formula.seconds.total, engine.speedup * engine.seconds.total, 1e-6);
+        assert_equal_within(formula.speedup * formula.seconds.total, engine.speedup * engine.seconds.total, 1e-6);
       }
     }
   }
+}
+
+static void assert_close(double found, double expected, double part, const char *what) {
+  if (!(fabs(found - expected) <= part * fabs(expected))) {
+    fail_msg("%s: found %.12g, expected %.12g within %g of it", what, found, expected, part);
+  }
+}
+
+/* Handling is paid once a visit, whatever the passes; single submodels travel with their own bytes. */
+static void small_shards_and_slow_networks(void **state) {
+  static const int workers[] = {32, 64, 128};
+  const lac_cluster quick = {.latency = 5e-6, .bandwidth = 1e12}, slow = {.latency = 50e-6, .bandwidth = 1.25e6};
+  lac_plan formula, engine;
+  lac_ring_job job = job_of(&(setting){2000, 128, 16, 10, 0, true, 2, 1e-7});
+  job.costs.submodel[0] = 1e-8, job.costs.z = 1e-7;
+  for (int i = 0; i < 3; i++) {
+    double a = seconds_of(*state, &job, &quick, workers[i], NULL, false, &formula);
+    assert_close(a, seconds_of(*state, &job, &quick, workers[i], NULL, true, &engine), 0.1, "local epochs");
+  }
+  job = job_of(&(setting){1e5, 128, 16, 2, 0, false, 2, 1e-7});
+  for (int i = 0; i < 3; i++) {
+    double a = seconds_of(*state, &job, &slow, workers[i], NULL, false, &formula);
+    assert_close(a, seconds_of(*state, &job, &slow, workers[i], NULL, true, &engine), 0.05, "a slow network");
+  }
+}
+
+/* Of machines at half the speed everything takes twice as long, where the network takes nothing. */
+static void half_the_speed_is_twice_the_time(void **state) {
+  double speeds[8];
+  for (int p = 0; p < 8; p++) {
+    speeds[p] = 0.5;
+  }
+  const lac_cluster full = {0}, half = {.speeds = speeds};
+  lac_ring_job job = job_of(&settings[1]);
+  job.start_point = 1e-7, job.start_fixed = 0.3, job.iteration_point = 1e-8, job.iteration_fixed = 0.02;
+  job.finish_point = 1e-8, job.finish_fixed = 0.1, job.iterations = 3;
+  for (int p = 1; p <= 8; p *= 2) {
+    lac_plan one, two;
+    for (int rehearsed = 0; rehearsed < 2; rehearsed++) {
+      double a = seconds_of(*state, &job, &full, p, NULL, rehearsed, &one);
+      double b = seconds_of(*state, &job, &half, p, NULL, rehearsed, &two);
+      assert_close(b, 2 * a, rehearsed ? 1e-3 : 1e-12, "total");
+      assert_close(two.efficiency, one.efficiency, rehearsed ? 1e-3 : 1e-12, "efficiency");
+    }
+  }
+}
+
+static lac_status rehearse_within(lac_world *world, void *argument) {
+  lac_ring_job job = job_of(&settings[1]);
+  const lac_cluster cluster = {0};
+  lac_plan plan;
+  lac_status status =
+      lac_plan_rehearse_ring(lac_world_context(world), &job, &cluster, world, *(int *)argument, NULL, 1, &plan, NULL);
+  return !status && plan.workers != lac_world_size(world)
+             ? lac_fail(lac_world_context(world), LAC_E_INTERNAL, "found a plan of %lld workers",
+                        (long long)plan.workers)
+             : status;
+}
+
+static void within_a_world(void **state) {
+  int workers = 3;
+  lac_world_options options = {.backend = "sim", .workers = 3};
+  assert_ok(*state, lac_world_run(*state, &options, rehearse_within, &workers));
+  options.workers = 64;
+  assert_failure(*state, lac_world_run(*state, &options, rehearse_within, &workers), LAC_E_USAGE, "workers: found 3");
+  options.workers = 3, options.backend = "local";
+  assert_failure(*state, lac_world_run(*state, &options, rehearse_within, &workers), LAC_E_USAGE,
+                 "back end: found local");
 }
 
 /* On a network that costs nothing a ring is in lock step, batches stay together, and all costs are spent once: the
@@ -146,9 +214,9 @@ static void a_free_network_gives_the_sum_of_the_costs(void **state) {
     double expected = points * (3e-9 * 8 + 50e-9 * 8) + 3 * p * (points * visit + q * 2e-6);
     lac_plan plan;
     seconds_of(*state, &job, &nothing, workers[i], NULL, true, &plan);
-    assert_float_equal(plan.seconds.total / expected, 1, 1e-3); /* a look for messages takes a microsecond */
+    assert_equal_within(plan.seconds.total / expected, 1, 1e-3); /* a look for messages takes a microsecond */
     seconds_of(*state, &job, &nothing, workers[i], NULL, false, &plan);
-    assert_float_equal(plan.seconds.total / expected, 1, 1e-3); /* a look for messages takes a microsecond */
+    assert_equal_within(plan.seconds.total / expected, 1, 1e-3); /* a look for messages takes a microsecond */
   }
 }
 
@@ -180,9 +248,9 @@ static void costs_are_of_what_is_trained(void **state) {
   (void)state;
   const lac_mac_costs costs = {.kinds = 2, .visit = 3, .submodel = {5, 0}, .handling = 7};
   const int64_t both[] = {4, 9}, encoder[] = {4}, decoder[] = {9};
-  assert_float_equal(lac_mac_visit_seconds(&costs, 10, 2, both, 2), 10 * 2 * (3 + 5) + 2 * 7, 1e-12);
-  assert_float_equal(lac_mac_visit_seconds(&costs, 10, 1, encoder, 1), 10 * (3 + 5) + 7, 1e-12);
-  assert_float_equal(lac_mac_visit_seconds(&costs, 10, 1, decoder, 1), 7, 1e-12);
+  assert_equal_within(lac_mac_visit_seconds(&costs, 10, 2, both, 2), 10 * 2 * (3 + 5) + 2 * 7, 1e-12);
+  assert_equal_within(lac_mac_visit_seconds(&costs, 10, 1, encoder, 1), 10 * (3 + 5) + 7, 1e-12);
+  assert_equal_within(lac_mac_visit_seconds(&costs, 10, 1, decoder, 1), 7, 1e-12);
 }
 
 /* The sizes of a job are those of the trainer: its estimate is the sum over what travels. */
@@ -199,8 +267,8 @@ static void a_job_has_the_sizes_of_the_trainer(void **state) {
   lac_plan plan;
   job.iterations = 1;
   assert_ok(*state, lac_plan_ring(*state, &job, &networks[0], 4, NULL, &plan, NULL));
-  assert_float_equal(plan.messages, estimate.messages, 1e-9);
-  assert_float_equal(plan.bytes / (double)estimate.bytes, 1, 1e-12);
+  assert_equal_within(plan.messages, estimate.messages, 1e-9);
+  assert_equal_within(plan.bytes / (double)estimate.bytes, 1, 1e-12);
 }
 
 /* ---- the real engine on drawn points ---- */
@@ -219,6 +287,14 @@ static void a_real_run_is_a_run(void **state) {
   assert_true(plan.messages > 0 && fmod(plan.messages, (double)lac_mac_messages(16, 2, 1, false)) == 0);
   assert_true(links[0].messages + links[1].messages == plan.messages);
   assert_true(links[0].bytes + links[1].bytes == plan.bytes);
+  assert_ok(*state, lac_plan_real_ring(*state, &options, 1200, 16, LAC_U8, 2, NULL, &plan, NULL));
+  const int64_t few[] = {100, 100};
+  assert_failure(*state, lac_plan_real_ring(*state, &options, 1200, 16, LAC_U8, 2, few, &plan, NULL), LAC_E_USAGE,
+                 "found shares of together 200 points");
+  assert_failure(*state, lac_plan_real_ring(*state, &options, 1200, -5, LAC_U8, 2, NULL, &plan, NULL), LAC_E_USAGE,
+                 "points of -5 columns");
+  assert_failure(*state, lac_plan_real_ring(*state, &options, INT64_C(1) << 44, 1 << 20, LAC_U8, 2, NULL, &plan, NULL),
+                 LAC_E_USAGE, "found 17592186044416 points");
 }
 
 /* ---- what cannot be ---- */
@@ -240,6 +316,23 @@ static void what_cannot_be_is_refused(void **state) {
   assert_failure(*state, lac_plan_ring(*state, &job, &networks[0], 4, NULL, &plan, NULL), LAC_E_USAGE,
                  "found 3 points");
   job = job_of(&settings[1]);
+  cluster = (lac_cluster){.latency = (double)NAN};
+  assert_failure(*state, lac_plan_ring(*state, &job, &cluster, 4, NULL, &plan, NULL), LAC_E_USAGE,
+                 "latency: found nan");
+  cluster.latency = -1;
+  assert_failure(*state, lac_plan_ring(*state, &job, &cluster, 4, NULL, &plan, NULL), LAC_E_USAGE, "latency: found -1");
+  const int64_t ones[] = {1, 1, 1, 1};
+  assert_failure(*state, lac_plan_ring(*state, &job, &networks[0], 4, ones, &plan, NULL), LAC_E_USAGE,
+                 "shares of together 4 points");
+  job.costs.visit = (double)NAN;
+  assert_failure(*state, lac_plan_ring(*state, &job, &networks[0], 4, NULL, &plan, NULL), LAC_E_USAGE,
+                 "costs of a visit: found nan");
+  job = job_of(&settings[1]);
+  job.batch = -1;
+  assert_failure(*state, lac_plan_ring(*state, &job, &networks[0], 4, NULL, &plan, NULL), LAC_E_USAGE, "batches of -1");
+  job = job_of(&settings[1]);
+  assert_failure(*state, lac_plan_rehearse_ring(*state, &job, &networks[0], NULL, 2, NULL, INT64_MAX, &plan, NULL),
+                 LAC_E_USAGE, "found 9223372036854775807 iterations");
   job.costs.kinds = 0;
   assert_failure(*state, lac_plan_ring(*state, &job, &networks[0], 4, NULL, &plan, NULL), LAC_E_USAGE, "of 0 kinds");
 }
@@ -250,6 +343,9 @@ int main(void) {
       cmocka_unit_test(plain_times_and_speedups_agree),
       cmocka_unit_test(plain_best_is_the_best),
       cmocka_unit_test(the_formula_is_near_the_engine),
+      cmocka_unit_test(small_shards_and_slow_networks),
+      cmocka_unit_test(half_the_speed_is_twice_the_time),
+      cmocka_unit_test(within_a_world),
       cmocka_unit_test(a_free_network_gives_the_sum_of_the_costs),
       cmocka_unit_test(shares_by_speed_make_up_for_slow_workers),
       cmocka_unit_test(costs_are_of_what_is_trained),

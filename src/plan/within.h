@@ -1,8 +1,11 @@
-/* What leaves each worker, counted by the world's back end. */
-#ifndef LACONIC_PLAN_LINKS_H
-#define LACONIC_PLAN_LINKS_H
+/* What trial runs ask of a world: whether it is one for rehearsals, and what leaves each worker. */
+#ifndef LACONIC_PLAN_WITHIN_H
+#define LACONIC_PLAN_WITHIN_H
 
 #include "laconic/plan.h"
+
+/* That a world has so many workers, and a simulated clock. Errors: USAGE. Local. */
+LAC_MUST_USE lac_status lac_check_within(lac_context *context, const lac_world *world, int workers);
 
 /* What this worker has sent of models since `before`, times `part`. Local. */
 lac_link lac_link_since(const lac_world *world, const lac_counts *before, double part);

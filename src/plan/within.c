@@ -1,6 +1,19 @@
-#include "plan/links.h"
+#include "plan/within.h"
 
 #include <math.h>
+#include <string.h>
+
+lac_status lac_check_within(lac_context *context, const lac_world *world, int workers) {
+  if (lac_world_size(world) != workers) {
+    return lac_fail(context, LAC_E_USAGE, "workers: found %d, expected the %d of this world", workers,
+                    lac_world_size(world));
+  }
+  if (strcmp(lac_world_backend(world), "sim") != 0 && !lac_world_smpi()) {
+    return lac_fail(context, LAC_E_USAGE, "back end: found %s, expected one whose clock is simulated",
+                    lac_world_backend(world));
+  }
+  return LAC_OK;
+}
 
 lac_link lac_link_since(const lac_world *world, const lac_counts *before, double part) {
   lac_counts now = lac_world_counts(world);
