@@ -141,6 +141,11 @@ LAC_API LAC_MUST_USE lac_status lac_plan_rehearse_replicas(lac_context *context,
                                                            const lac_cluster *cluster, lac_world *world, int workers,
                                                            int64_t gradients, lac_plan *plan, lac_link *links);
 
+/* Gradients of each replica (without rounds: of the fastest) that a rehearsal or a real run of `gradients` makes in
+ * all, those included that come before what is measured. Errors: those of lac_plan_replicas. Local. */
+LAC_API LAC_MUST_USE lac_status lac_plan_trial_gradients(lac_context *context, const lac_replica_job *job, int workers,
+                                                         int64_t gradients, double *made);
+
 /* A network whose gradients are really computed, as lac_net_create takes it. All borrowed. */
 typedef struct lac_plan_network {
   const char *layers, *name;

@@ -166,7 +166,7 @@ static lac_status open_target(lac_context *context, lac_output *output) {
     if (descriptor < 0) {
       return cannot_write(context, output->path, errno);
     }
-  } else if (exists && !S_ISREG(about.st_mode)) { /* /dev/stdout, a pipe: nothing to rename over */
+  } else if (exists && !S_ISREG(about.st_mode)) { /* a pipe, a device: nothing to rename over */
     LAC_TRY(open_special(context, output->path, output->target, &descriptor));
   } else {
     LAC_TRY(create_beside(context, output->path, output->target, &output->temporary, &descriptor));

@@ -323,10 +323,9 @@ static lac_status add_simulation(plan_run *run, int workers) {
   json_t *line;
   lac_plan plan;
   lac_link *links;
-  static const char *const left_out[] = {NULL};
   run->where.in_turn = true; /* on a ring all goes to the successor */
   CLI_TRY(open_links(run, workers, &links));
-  CLI_TRY(lac_simulate(run->session, &lac_command_plan_hash, run->options, left_out, NULL, &run->options->where,
+  CLI_TRY(lac_simulate(run->session, &lac_command_plan_hash, run->options, NULL, NULL, &run->options->where,
                        &run->where, workers, &line));
   lac_plan_read_json(line, &plan, links);
   json_decref(line);

@@ -414,7 +414,7 @@ static lac_status add_options(lac_session *session, const lac_command *command, 
                                     "simulate", "plot",    "real-limit", NULL};
   for (const lac_option_group *group = command->groups; group->title; group++) {
     for (const lac_option *option = lac_group_options(group); option->key; option++) {
-      if (!is_listed(option->key, own) && !is_listed(option->key, left_out)) {
+      if (!is_listed(option->key, own) && !(left_out && is_listed(option->key, left_out))) {
         CLI_TRY(add_option(session, option, (const char *)options + group->offset, line));
       }
     }

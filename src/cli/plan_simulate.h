@@ -60,9 +60,9 @@ LAC_MUST_USE lac_status lac_simulation_check(lac_session *session, int workers, 
 LAC_MUST_USE lac_status lac_rehearsal_check(lac_session *session, int workers, double bytes);
 
 /* One simulated run of `command` with these options, --rehearse, --json, --workers and the cluster in numbers; those
- * whose keys are in `left_out` (ends with NULL) are not passed on, the words `added` (ends with NULL, or NULL) are.
- * *line is its first JSON line with "workers", to be released. Errors: IO and those of the run, whose line becomes this
- * one's; INTERRUPTED; MEMORY. */
+ * whose keys are in `left_out` (ends with NULL, or NULL) are not passed on, the words `added` (ends with NULL, or NULL)
+ * are. *line is its first JSON line with "workers", to be released. Errors: IO and those of the run, whose line becomes
+ * this one's; INTERRUPTED; MEMORY. */
 LAC_MUST_USE lac_status lac_simulate(lac_session *session, const lac_command *command, const void *options,
                                      const char *const *left_out, const char *const *added,
                                      const lac_plan_cluster_options *where, const lac_plan_cluster *cluster,

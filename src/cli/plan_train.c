@@ -425,10 +425,15 @@ static lac_status read_options(plan_run *run) {
 
 /* ---- a row ---- */
 
+/* Gradients of an outer step. */
+static double inner_of(const lac_replica_options *options) {
+  bool nested = options->method == LAC_METHOD_ENTROPY || options->method == LAC_METHOD_PARLE;
+  return nested ? (double)options->inner_steps : 1;
+}
+
 /* Gradients of each replica in the job: as train counts epochs. */
 static lac_status gradients_of(const plan_run *run, const lac_replica_options *options, int workers,
                                double *gradients) {
-  bool nested = options->method == LAC_METHOD_ENTROPY || options->method == LAC_METHOD_PARLE;
   double share = options->method == LAC_METHOD_SGD ? 1.0 / workers : 1;
   double batches = floor(ceil(share * (double)run->options->images - 1e-9) / (double)run->options->batch);
   *gradients = (double)run->options->gradients;
@@ -441,7 +446,7 @@ static lac_status gradients_of(const plan_run *run, const lac_replica_options *o
                     " for each; --gradients does without",
                     run->options->images, workers, run->options->batch);
   }
-  *gradients = ceil(options->epochs * batches) * (nested ? (double)options->inner_steps : 1);
+  *gradients = ceil(options->epochs * batches) * inner_of(options);
   return LAC_OK;
 }
 
@@ -462,7 +467,18 @@ static lac_status next_row(const plan_run *run, int workers, lac_plan_row **row)
   return LAC_OK;
 }
 
-static json_t *extra_of(const plan_run *run, int at);
+static json_t *extra_of(const plan_run *run, int at) {
+  const candidate *c = &run->candidates[run->of[at]];
+  const lac_topology_options *topology = &run->options->replica.exchange.topology;
+  int kind = c->topology >= 0 ? c->topology : topology->kind;
+  const char *graph = !lac_protocol_on_topology(c->protocol) ? NULL
+                      : topology->graph && c->topology < 0   ? "file"
+                                                             : lac_topology_kind_name(kind);
+  return json_pack("{s:s, s:s, s:s?, s:o, s:o, s:s}", "method", method_name(c->method), "exchange",
+                   lac_protocol_names()[c->protocol], "topology", graph, "seconds_per_1000_gradients",
+                   lac_json_real(run->thousand[at]), "t_mix", lac_json_real(run->mixing[at]), "basis",
+                   lac_basis_name(run->basis));
+}
 
 /* Counts the next row, whose plan is known, of so many gradients of each replica. */
 static void add_row(plan_run *run, int of, const char *source, double gradients, double mixing) {
@@ -586,23 +602,17 @@ static lac_status simulate_one(plan_run *run, int of, int workers) {
   return LAC_OK;
 }
 
-/* Seconds that a real run is predicted to take: the gradients that are measured and those made before, rounded up. */
-static double real_seconds(const plan_run *run, const lac_replica_options *options, double each) {
-  bool nested = options->method == LAC_METHOD_ENTROPY || options->method == LAC_METHOD_PARLE;
-  double inner = nested ? (double)options->inner_steps : 1, period = (double)options->exchange.period;
-  double most = period > 0 ? period : options->exchange.protocol == LAC_PROTOCOL_PERIODIC ? LAC_PERIOD_LOCAL : 1;
-  return ((double)run->options->rehearsed + 4 * inner * most) * each;
-}
-
 /* Where this machine has the cores and the memory, and the prediction the patience. */
 static lac_status add_real(plan_run *run, int of, int workers, int formula) {
   const plan_train_options *given = run->options;
   lac_replica_options options = options_of(run, &run->candidates[of]);
   lac_replica_job job = {
       .options = &options, .gradient = run->gradient, .update = run->update, .parameters = run->parameters};
-  double each = run->thousand[formula] / 1000;
+  double each = run->thousand[formula] / 1000, made;
+  CLI_TRY(gradients_of(run, &options, workers, &job.gradients));
+  CLI_TRY(lac_plan_trial_gradients(run->session->context, &job, workers, given->rehearsed, &made));
   if (!run->layers || given->compute ||
-      !lac_plan_fits_here(&given->where, workers, run->rows[formula].plan.memory, real_seconds(run, &options, each))) {
+      !lac_plan_fits_here(&given->where, workers, run->rows[formula].plan.memory, made * each)) {
     return LAC_OK;
   }
   lac_plan_network network = {.layers = run->layers,
@@ -612,7 +622,6 @@ static lac_status add_real(plan_run *run, int of, int workers, int formula) {
                               .batch = given->batch,
                               .options = &given->net};
   lac_plan_row *row;
-  CLI_TRY(gradients_of(run, &options, workers, &job.gradients));
   CLI_TRY(next_row(run, workers, &row));
   CLI_TRY(
       lac_plan_real_replicas(run->session->context, &job, &network, workers, given->rehearsed, &row->plan, row->links));
@@ -660,19 +669,6 @@ static lac_status open_rows(plan_run *run) {
 
 /* ---- what is said ---- */
 
-static json_t *extra_of(const plan_run *run, int at) {
-  const candidate *c = &run->candidates[run->of[at]];
-  const lac_topology_options *topology = &run->options->replica.exchange.topology;
-  int kind = c->topology >= 0 ? c->topology : topology->kind;
-  const char *graph = !lac_protocol_on_topology(c->protocol) ? NULL
-                      : topology->graph && c->topology < 0   ? "file"
-                                                             : lac_topology_kind_name(kind);
-  return json_pack("{s:s, s:s, s:s?, s:o, s:o, s:s}", "method", method_name(c->method), "exchange",
-                   lac_protocol_names()[c->protocol], "topology", graph, "seconds_per_1000_gradients",
-                   lac_json_real(run->thousand[at]), "t_mix", lac_json_real(run->mixing[at]), "basis",
-                   lac_basis_name(run->basis));
-}
-
 static const char *number_text(double value, char text[32]) {
   snprintf(text, 32, isfinite(value) ? "%.4g" : "-", value);
   return text;
@@ -681,8 +677,7 @@ static const char *number_text(double value, char text[32]) {
 /* Gradients until it has mixed: a round of entropy and parle has several. */
 static double mixing_gradients(const plan_run *run, int at) {
   lac_replica_options options = options_of(run, &run->candidates[run->of[at]]);
-  bool nested = options.method == LAC_METHOD_ENTROPY || options.method == LAC_METHOD_PARLE;
-  return run->mixing[at] * (nested ? (double)options.inner_steps : 1);
+  return run->mixing[at] * inner_of(&options);
 }
 
 /* Whether a row counts in the choice: at the largest size, simulated where all are, else by the formula. */

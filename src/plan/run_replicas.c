@@ -264,15 +264,34 @@ static lac_status initialise(lac_context *context, run *of) {
   return status;
 }
 
+/* Outer steps that are made first, and that are measured. */
+static void set_length(const lac_replica_plan *plan, int64_t gradients, int64_t *warm_up, int64_t *steps) {
+  int64_t period = (int64_t)plan->period, inner = (int64_t)plan->inner;
+  *warm_up = 2 * period; /* the first mean travels in the second */
+  *steps = ((gradients + inner - 1) / inner + period - 1) / period * period;
+  if (plan->asynchronous && *steps < ENOUGH_MIXINGS * period) { /* until those who meet by chance are mixed */
+    *steps = ENOUGH_MIXINGS * period;
+  }
+}
+
+lac_status lac_plan_trial_gradients(lac_context *context, const lac_replica_job *job, int workers, int64_t gradients,
+                                    double *made) {
+  static const lac_cluster any = {0};
+  lac_replica_plan plan;
+  *made = 0;
+  lac_status status = lac_replica_plan_open(context, job, &any, workers, &plan);
+  if (!status) {
+    int64_t warm_up, steps;
+    set_length(&plan, gradients, &warm_up, &steps);
+    *made = (double)(warm_up + steps) * plan.inner;
+  }
+  lac_replica_plan_close(&plan);
+  return status;
+}
+
 static lac_status run_plan(lac_context *context, lac_world *world, run *of, int64_t gradients) {
   const lac_replica_plan *plan = of->plan;
-  int64_t period = (int64_t)plan->period, inner = (int64_t)plan->inner;
-  int64_t steps = (gradients + inner - 1) / inner;
-  of->warm_up = 2 * period; /* the first mean travels in the second */
-  of->steps = (steps + period - 1) / period * period;
-  if (plan->asynchronous && of->steps < ENOUGH_MIXINGS * period) { /* until those who meet by chance are mixed */
-    of->steps = ENOUGH_MIXINGS * period;
-  }
+  set_length(plan, gradients, &of->warm_up, &of->steps);
   bool under_way = plan->workers > 1 && (plan->mixes || plan->job->options->overlap);
   /* who waits for rounds looks at nothing in between */
   of->slices = plan->asynchronous || under_way || plan->cluster->jitter > 0 ? LAC_PLAN_LOOKS : 1;

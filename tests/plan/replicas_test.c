@@ -431,6 +431,28 @@ static void real_runs(void **state) {
   assert_failure(*state, really(*state, &s, 5, &plan, &said), LAC_E_USAGE, "parameters: found 5, expected the 186");
 }
 
+/* How long a trial is, by hand: 2 mixings before, 30 gradients rounded up; without rounds at least 20 mixings. */
+static void length_of_a_trial(void **state) {
+  static const struct {
+    int method, protocol;
+    int64_t inner, period;
+    double made;
+  } lengths[] = {{LAC_METHOD_SGD, LAC_PROTOCOL_ALLREDUCE, 0, 1, 32},
+                 {LAC_METHOD_PARLE, LAC_PROTOCOL_ALLREDUCE, 25, 1, 100},
+                 {LAC_METHOD_SGD, LAC_PROTOCOL_DPSGD, 0, 4, 40},
+                 {LAC_METHOD_SGD, LAC_PROTOCOL_ADPSGD, 0, 1, 32},
+                 {LAC_METHOD_PARLE, LAC_PROTOCOL_ADPSGD, 25, 1, 550}};
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    setting s = {.method = lengths[i].method, .protocol = lengths[i].protocol, .topology = LAC_TOPOLOGY_RING};
+    s.inner = lengths[i].inner, s.period = lengths[i].period;
+    lac_replica_options options = options_of(&s);
+    lac_replica_job job = {&options, compute, 0, NETWORK, 300};
+    double made;
+    assert_ok(*state, lac_plan_trial_gradients(*state, &job, 3, 30, &made));
+    assert_equal_within(made, lengths[i].made, 0);
+  }
+}
+
 /* ---- what cannot be ---- */
 
 static void bad_input(void **state) {
@@ -478,6 +500,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(no_link_passes_more_than_it_can, make_context, drop_context),
       cmocka_unit_test_setup_teardown(within_a_world, make_context, drop_context),
       cmocka_unit_test_setup_teardown(real_runs, make_context, drop_context),
+      cmocka_unit_test_setup_teardown(length_of_a_trial, make_context, drop_context),
       cmocka_unit_test_setup_teardown(bad_input, make_context, drop_context),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
