@@ -54,8 +54,8 @@ LAC_API int lac_checkpoint_replicas(const lac_checkpoint_file *file);
 LAC_API const char *lac_checkpoint_totals(const lac_checkpoint_file *file); /* borrowed */
 
 /* Puts replica `rank` of `workers` where its namesake stood, or, when there were other than `workers`, at the means of
- * all stored vectors, with the counters of the first. Errors: INPUT for vectors that are missing (the run had other
- * options) or not finite, IO. Collective. */
+ * all stored vectors, with the counters of the first and sums of loss that begin anew. Errors: INPUT for vectors that
+ * are missing (the run had other options) or not finite, IO. Collective. */
 LAC_API LAC_MUST_USE lac_status lac_checkpoint_restore(lac_context *context, const lac_checkpoint_file *file, int rank,
                                                        int workers, lac_replica *replica);
 

@@ -9,8 +9,9 @@
  *     sgd              D = mean over the replicas of grad f(x)
  *     all              x steps along D
  *
- * with g = min((1 + 1/(2B))^t / gamma, 1), r = min((1 + 1/(2B))^t / rho, 10) and B batches a pass. The one
- * communication is that mean: a vector every L gradients, or every one. The answer is the mean of x over the replicas.
+ * with g = min((1 + 1/(2B))^(c t) / gamma, 1), r = min((1 + 1/(2B))^(c t) / rho, 10), B batches a pass and c = 1 in the
+ * paper. The one communication is that mean: a vector every L gradients, or every one. The answer is the mean of x over
+ * the replicas.
  *
  * In place of the mean any communication process of laconic/process.h can be taken (`exchange`): elastic and parle are
  * then drawn to what it makes of their offers, W_t z for the mean of z. With sgd the models themselves are mixed,
@@ -66,6 +67,7 @@ typedef struct lac_replica_options {
   int64_t inner_steps;             /* L */
   double average;                  /* a */
   double gamma, rho;               /* their first values */
+  double scoping;                  /* c: 4 for a schedule of a quarter of the length; 0: 1 */
   bool overlap;                    /* the mean of an outer step travels while the next is computed, and is used there */
   lac_optimizer_options optimizer; /* of y in entropy and parle, of x in elastic and sgd */
   double outer_momentum;           /* of x in entropy and parle, by Nesterov's rule */
@@ -212,17 +214,20 @@ typedef struct lac_replica_state {
   int64_t parameters; /* n */
   int64_t step, gradients;
   bool pending; /* overlapped: the vector "pending" holds a mean that is still to be used */
+  /* Sums since the last lac_replica_restart_means: losses of batches, errors of points. */
+  double loss;
+  int64_t batches, errors, points;
   int count;
   const char *names[LAC_REPLICA_VECTORS]; /* "x", "inner.0", "outer.0", …, "pending" */
   float *vectors[LAC_REPLICA_VECTORS];    /* (n) each: the replica's own memory, which may be written */
 } lac_replica_state;
 
 /* Waits for a mean that travels, if need be. A replica of the same options whose vectors are given these values, and
- * whose step, gradients and pending are set by lac_replica_restore, goes on bit for bit as this one would. Collective.
- */
+ * whose step, gradients, pending and sums are set by lac_replica_restore, goes on bit for bit as this one would; of its
+ * progress only `lost` begins anew. Collective. */
 LAC_API LAC_MUST_USE lac_status lac_replica_state_of(lac_context *context, lac_replica *replica,
                                                      lac_replica_state *state);
-/* Sets step, gradients and pending. Local. */
+/* Sets step, gradients, pending and the sums. Local. */
 LAC_API void lac_replica_restore(lac_replica *replica, const lac_replica_state *state);
 
 #ifdef __cplusplus

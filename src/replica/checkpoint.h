@@ -5,9 +5,10 @@
 #include "laconic/checkpoint.h"
 #include "laconic/tensors.h"
 
-/* Where one replica stands. */
+/* Where one replica stands, and its sums since the means were restarted. */
 typedef struct lac_checkpoint_place {
-  int64_t step, gradients;
+  int64_t step, gradients, batches, errors, points;
+  double loss;
 } lac_checkpoint_place;
 
 struct lac_checkpoint {
@@ -24,7 +25,9 @@ struct lac_checkpoint_file {
   int replicas;
   int64_t parameters, step, gradients;
   bool pending;
-  const char *places; /* "STEP GRADIENTS" of each replica, with commas between them, borrowed; NULL: all the same */
+  /* Of each replica, with commas between them, borrowed. */
+  const char *places; /* "STEP GRADIENTS"; NULL: all the same */
+  const char *sums;   /* "BATCHES ERRORS POINTS LOSS", the loss as the 64 bits of a double in hexadecimal; NULL: none */
 };
 
 #define LAC_CHECKPOINT_KIND "checkpoint"

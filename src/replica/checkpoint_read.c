@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,28 @@ static lac_status read_place(lac_context *context, const lac_checkpoint_file *fi
                          lac_tensors_path(file->tensors), file->places, file->replicas);
 }
 
+/* The sums of replica `replica`. */
+static lac_status read_sums(lac_context *context, const lac_checkpoint_file *file, int replica,
+                            lac_checkpoint_place *place) {
+  const char *text = file->sums;
+  int r = 0;
+  bool good = true;
+  for (; r <= replica && good; r++) {
+    good = read_counter(&text, ' ', &place->batches) && read_counter(&text, ' ', &place->errors) &&
+           read_counter(&text, ' ', &place->points);
+    char *end = NULL;
+    uint64_t loss = good ? strtoull(text, &end, 16) : 0;
+    memcpy(&place->loss, &loss, sizeof loss);
+    good = good && end != text && *end == (r + 1 < file->replicas ? ',' : '\0') && isfinite(place->loss);
+    text = good && *end ? end + 1 : text;
+  }
+  return good ? LAC_OK
+              : lac_fail(context, LAC_E_INPUT,
+                         "%s: metadata laconic.sums: found '%.40s', expected batches, errors, points and losses of %d "
+                         "replicas; that of replica %d cannot be read",
+                         lac_tensors_path(file->tensors), file->sums, file->replicas, r - 1);
+}
+
 static lac_status check_kind(lac_context *context, const lac_tensors *tensors) {
   const char *kind = lac_tensors_meta(tensors, "laconic.kind"), *version = lac_tensors_meta(tensors, "laconic.version");
   if (!kind || strcmp(kind, LAC_CHECKPOINT_KIND) != 0 || !version || strcmp(version, LAC_CHECKPOINT_VERSION) != 0) {
@@ -77,6 +100,11 @@ static lac_status read_metadata(lac_context *context, const char *model, int64_t
   if (file->places) {
     lac_checkpoint_place last;
     LAC_TRY(read_place(context, file, file->replicas - 1, &last));
+  }
+  file->sums = lac_tensors_meta(tensors, "laconic.sums");
+  if (file->sums) {
+    lac_checkpoint_place last;
+    LAC_TRY(read_sums(context, file, file->replicas - 1, &last));
   }
   if (!stored || strcmp(stored, model) != 0 || file->parameters != parameters) {
     return lac_fail(context, LAC_E_INPUT,
@@ -172,10 +200,17 @@ lac_status lac_checkpoint_restore(lac_context *context, const lac_checkpoint_fil
     LAC_TRY(workers == file->replicas ? read_vector(context, file, rank, state.names[v], state.vectors[v])
                                       : read_mean(context, file, state.names[v], state.vectors[v]));
   }
-  lac_checkpoint_place place = {file->step, file->gradients};
+  lac_checkpoint_place place = {.step = file->step, .gradients = file->gradients};
   if (file->places && workers == file->replicas) {
     LAC_TRY(read_place(context, file, rank, &place));
   }
+  if (file->sums && workers == file->replicas) {
+    LAC_TRY(read_sums(context, file, rank, &place));
+  }
+  state.batches = place.batches;
+  state.errors = place.errors;
+  state.points = place.points;
+  state.loss = place.loss;
   state.step = place.step;
   state.gradients = place.gradients;
   state.pending = file->pending;

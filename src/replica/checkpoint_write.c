@@ -8,7 +8,7 @@
 #include "comm/tags.h"
 #include "replica/checkpoint.h"
 
-enum { NAME_BYTES = 48, PAIRS = 9, PLACE_BYTES = 48 };
+enum { NAME_BYTES = 48, PAIRS = 10, PLACE_BYTES = 48, SUMS_BYTES = 96 };
 
 /* ---- from the replicas to worker 0 ---- */
 
@@ -44,7 +44,12 @@ static lac_status pack_state(lac_context *context, lac_replica *replica, int rep
     lac_checkpoint_destroy(&made);
     return status;
   }
-  made->place[0] = (lac_checkpoint_place){state.step, state.gradients};
+  made->place[0] = (lac_checkpoint_place){.step = state.step,
+                                          .gradients = state.gradients,
+                                          .batches = state.batches,
+                                          .errors = state.errors,
+                                          .points = state.points,
+                                          .loss = state.loss};
   for (int v = 0; v < state.count; v++) {
     if (is_kept(&state, v)) {
       memcpy(made->values + made->count * made->parameters, state.vectors[v], (size_t)made->parameters * sizeof(float));
@@ -126,15 +131,29 @@ static lac_status write_places(lac_context *context, const lac_checkpoint *check
   return LAC_OK;
 }
 
+static lac_status write_sums(lac_context *context, const lac_checkpoint *checkpoint, char **text) {
+  LAC_TRY(LAC_NEW(context, (int64_t)checkpoint->replicas * SUMS_BYTES, text));
+  char *at = *text;
+  for (int r = 0; r < checkpoint->replicas; r++) {
+    const lac_checkpoint_place *place = &checkpoint->place[r];
+    uint64_t loss; /* its bits read the same under every locale */
+    memcpy(&loss, &place->loss, sizeof loss);
+    at += snprintf(at, SUMS_BYTES, "%s%" PRId64 " %" PRId64 " %" PRId64 " %" PRIx64, r > 0 ? "," : "", place->batches,
+                   place->errors, place->points, loss);
+  }
+  return LAC_OK;
+}
+
 lac_status lac_checkpoint_write(lac_context *context, const char *path, const lac_checkpoint *checkpoint,
                                 const char *model, const char *totals) {
   int count = checkpoint->replicas * checkpoint->count;
-  char numbers[5][32], (*names)[NAME_BYTES] = NULL, *places = NULL;
+  char numbers[5][32], (*names)[NAME_BYTES] = NULL, *places = NULL, *sums = NULL;
   lac_tensor *tensors = NULL;
   lac_status status = LAC_OK;
   LAC_TRY_GOTO(status, LAC_NEW(context, count, &names), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, count, &tensors), done);
   LAC_TRY_GOTO(status, write_places(context, checkpoint, &places), done);
+  LAC_TRY_GOTO(status, write_sums(context, checkpoint, &sums), done);
   for (int i = 0; i < count; i++) {
     snprintf(names[i], sizeof names[i], "%d.%s", i / checkpoint->count, checkpoint->names[i % checkpoint->count]);
     tensors[i] = (lac_tensor){.name = names[i],
@@ -157,10 +176,12 @@ lac_status lac_checkpoint_write(lac_context *context, const char *path, const la
                                           {"laconic.pending", numbers[4]},
                                           {"laconic.layers", model},
                                           {"laconic.totals", totals},
+                                          {"laconic.sums", sums},
                                           {"laconic.places", places}};
   status = lac_tensors_write(context, path, tensors, count, pairs, places ? PAIRS + 1 : PAIRS);
 done:
   lac_free(places);
+  lac_free(sums);
   lac_free(tensors);
   lac_free(names);
   return status;

@@ -54,6 +54,14 @@ static const lac_option table[] = {
      .high = 1e12,
      .fallback = "1",
      .help = "first scope of elastic and parle: how far replicas may go from their mean"},
+    {.key = "scoping",
+     .type = LAC_OPTION_REAL,
+     .offset = offsetof(lac_replica_options, scoping),
+     .low = 1e-9,
+     .high = 1e6,
+     .fallback = "1",
+     .help = "how many times as fast as in the paper gamma and rho tighten: 4 where the schedule has a quarter of its "
+             "length"},
     {.key = "exchange",
      .type = LAC_OPTION_NAME,
      .offset = offsetof(lac_replica_options, exchange.protocol),
@@ -212,7 +220,8 @@ static lac_status check_fields(lac_context *context, const lac_replica_options *
                 {"inner steps", nested ? (double)options->inner_steps : 1, 1, 1e15},
                 {"average", nested ? options->average : 0, 0, 1},
                 {"gamma", nested ? options->gamma : 1, 1e-300, HUGE_VAL},
-                {"rho", pulled ? options->rho : 1, 1e-300, HUGE_VAL}};
+                {"rho", pulled ? options->rho : 1, 1e-300, HUGE_VAL},
+                {"scoping", nested || pulled ? options->scoping : 1, 0, 1e15}};
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
     if (!(fields[i].value >= fields[i].low && fields[i].value <= fields[i].high)) {
       return lac_fail(context, LAC_E_USAGE, "%s: found %g, expected %g to %g", fields[i].name, fields[i].value,

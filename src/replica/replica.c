@@ -530,8 +530,14 @@ lac_status lac_replica_state_of(lac_context *context, lac_replica *replica, lac_
   static const char *const outer[LAC_OPTIMIZER_VECTORS] = {"outer.0", "outer.1", "outer.2"};
   LAC_TRY(finish_exchange(context, replica));
   lac_scheme *scheme = &replica->scheme;
-  *state = (lac_replica_state){
-      .parameters = scheme->n, .step = scheme->step, .gradients = scheme->gradients, .pending = replica->pending};
+  *state = (lac_replica_state){.parameters = scheme->n,
+                               .step = scheme->step,
+                               .gradients = scheme->gradients,
+                               .pending = replica->pending,
+                               .loss = replica->loss,
+                               .batches = replica->batches,
+                               .errors = replica->errors,
+                               .points = replica->points};
   add_vector(state, "x", scheme->x);
   for (int v = 0; v < LAC_OPTIMIZER_VECTORS; v++) {
     add_vector(state, inner[v], scheme->inner_state[v]);
@@ -547,4 +553,8 @@ void lac_replica_restore(lac_replica *replica, const lac_replica_state *state) {
   replica->scheme.step = state->step;
   replica->scheme.gradients = state->gradients;
   replica->pending = state->pending;
+  replica->loss = state->loss;
+  replica->batches = state->batches;
+  replica->errors = state->errors;
+  replica->points = state->points;
 }

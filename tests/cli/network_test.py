@@ -198,7 +198,8 @@ class Resume(Network):
             self.assertEqual(self.tensors(name), self.tensors(name.replace("whole", "cut")), way)
         with open("whole.run/metrics.jsonl") as whole, open("cut.run/metrics.jsonl") as cut:
             for one, other in zip(map(json.loads, whole), map(json.loads, cut), strict=True):
-                for key in ("epoch", "gradients", "messages", "bytes", "test_error", "held_out_error", "spread"):
+                for key in ("epoch", "gradients", "messages", "bytes", "test_error", "held_out_error", "spread", "train_loss",
+                            "train_error"):
                     self.assertEqual(one[key], other[key], key)
         self.assertEqual(lines[-1]["event"], "done")
         return status
@@ -434,7 +435,8 @@ class Bad(Network):
         for change, names in (({"kind": "other"}, ["other"]), ({"version": "99"}, ["99"]), ({"layers": "dense classes"}, ["network"]),
                               ({"step": "-1"}, ["step", "-1"]), ({"step": None}, ["step"]), ({"gradients": "x"}, ["gradients"]),
                               ({"replicas": "0"}, ["replicas"]), ({"pending": "2"}, ["pending"]), ({"totals": "[]"}, ["totals"]),
-                              ({"totals": "{}"}, ["totals"]), ({"parameters": "5"}, ["5"])):
+                              ({"totals": "{}"}, ["totals"]), ({"parameters": "5"}, ["5"]), ({"sums": "1 2 3"}, ["sums"]),
+                              ({"sums": "1 2 3 7ff0000000000000"}, ["sums"]), ({"sums": "1 2 3 4,5"}, ["sums"])):
             with_meta(**change)
             self.run_bad("train", "--resume", "m.run", "--epochs", 2, names=[path, *names])
         for content, names in ((good[:-3], []), (good[:7], []), (b"", []), (b"x" * 500, [])):

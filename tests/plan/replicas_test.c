@@ -28,6 +28,7 @@ static lac_replica_options options_of(const setting *s) {
                                .average = 0.5,
                                .gamma = 100,
                                .rho = 1,
+                               .scoping = 1,
                                .overlap = s->overlap,
                                .optimizer = {.kind = LAC_OPTIMIZER_SGD},
                                .learning_rate = 0.1,

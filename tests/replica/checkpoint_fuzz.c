@@ -21,6 +21,7 @@ static void restore(lac_context *context, const lac_checkpoint_file *file, int w
                                  .average = 0.25,
                                  .gamma = 100,
                                  .rho = 1,
+                                 .scoping = 1,
                                  .optimizer = {.kind = LAC_OPTIMIZER_NESTEROV, .momentum = 0.9},
                                  .learning_rate = 0.1,
                                  .drop_factor = 1};

@@ -14,7 +14,7 @@ static lac_status slope(void *user, lac_context *context, int64_t step, const fl
                         lac_batch_result *result) {
   (void)context;
   int worker = *(const int *)user;
-  *result = (lac_batch_result){.loss = 1, .points = 1};
+  *result = (lac_batch_result){.loss = 1.0 / (double)(3 + step + worker), .errors = step % 3, .points = 5};
   for (int i = 0; i < N; i++) {
     gradient[i] = 0.5F * (x[i] - (float)(worker + i % 7 + (step * 3 + i) % 5));
   }
@@ -28,6 +28,7 @@ static lac_replica_options settings(bool overlap) {
                                .average = 0.25,
                                .gamma = 100,
                                .rho = 1,
+                               .scoping = 1,
                                .optimizer = {.kind = LAC_OPTIMIZER_NESTEROV, .momentum = 0.9},
                                .outer_momentum = 0.9,
                                .learning_rate = 0.05,
@@ -39,7 +40,8 @@ typedef struct job {
   lac_replica_options options;
   const char *path;
   bool taken_up;
-  float *x; /* (workers, N), of the replicas that are in this process */
+  float *x;                  /* (workers, N), of the replicas that are in this process */
+  lac_replica_progress *end; /* (workers), if not NULL */
 } job;
 
 static lac_status create(lac_context *context, lac_world *world, const job *j, int *rank, lac_replica **replica) {
@@ -76,6 +78,9 @@ static lac_status write_body(lac_world *world, void *argument) {
   if (!status) {
     memcpy(j->x + (size_t)rank * N, lac_replica_own(replica), N * sizeof(float));
   }
+  if (!status && j->end) {
+    j->end[rank] = lac_replica_progress_of(replica);
+  }
   lac_checkpoint_writer_destroy(&writer);
   lac_replica_destroy(&replica);
   return status;
@@ -98,11 +103,18 @@ static lac_status resume_body(lac_world *world, void *argument) {
                   lac_replica_progress_of(replica).step != 4 || lac_replica_progress_of(replica).gradients != 12)) {
     status = lac_fail(context, LAC_E_INTERNAL, "other totals or counters");
   }
+  if (!status && lac_replica_progress_of(replica).points !=
+                     (lac_checkpoint_replicas(file) == lac_world_size(world) ? 12 * 5 : 0)) {
+    status = lac_fail(context, LAC_E_INTERNAL, "%d points in the means", (int)lac_replica_progress_of(replica).points);
+  }
   if (!status && j->taken_up) {
     status = lac_replica_advance(context, replica, 3);
   }
   if (!status) {
     memcpy(j->x + (size_t)rank * N, lac_replica_own(replica), N * sizeof(float));
+  }
+  if (!status && j->end) {
+    j->end[rank] = lac_replica_progress_of(replica);
   }
   lac_checkpoint_close(&file);
   lac_replica_destroy(&replica);
@@ -117,11 +129,18 @@ static void taken_up_is_as_never_put_down(void **state) {
   (void)state;
   for (int overlap = 0; overlap < 2; overlap++) {
     float whole[3 * N], resumed[3 * N];
-    job j = {.options = settings(overlap), .path = "c.safetensors", .taken_up = true, .x = whole};
+    lac_replica_progress end[2][3];
+    job j = {.options = settings(overlap), .path = "c.safetensors", .taken_up = true, .x = whole, .end = end[0]};
     run(threads(3), write_body, &j, LAC_OK, NULL);
     j.x = resumed;
+    j.end = end[1];
     run(threads(3), resume_body, &j, LAC_OK, NULL);
     assert_memory_equal(whole, resumed, sizeof whole);
+    for (int r = 0; r < 3; r++) { /* the means are those of all 21 gradients, in the same order */
+      assert_true(end[0][r].points == 21 * 5 && end[1][r].points == 21 * 5);
+      assert_true(end[0][r].errors == 21 && end[1][r].errors == 21);
+      assert_memory_equal(&end[0][r].loss, &end[1][r].loss, sizeof(double));
+    }
   }
 }
 

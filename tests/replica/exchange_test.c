@@ -97,6 +97,7 @@ static lac_replica_options settings(const job *j) {
                                .average = 0.5,
                                .gamma = 100,
                                .rho = 1,
+                               .scoping = 1,
                                .optimizer = {.kind = LAC_OPTIMIZER_SGD},
                                .learning_rate = j->learning_rate,
                                .seed = 7,

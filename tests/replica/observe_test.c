@@ -57,6 +57,7 @@ static lac_replica_options settings(const job *j) {
       .average = 0.5,
       .gamma = 100,
       .rho = 1,
+      .scoping = 1,
       .optimizer = {.kind = LAC_OPTIMIZER_SGD},
       .seed = 7,
       .exchange = {.protocol = j->protocol, .topology = {.kind = j->topology}, .period = j->period, .slack = j->slack}};

@@ -40,6 +40,7 @@ static lac_replica_options settings(int method) {
                                .average = 0.25,
                                .gamma = 100,
                                .rho = 1,
+                               .scoping = 1,
                                .optimizer = {.kind = LAC_OPTIMIZER_NESTEROV, .momentum = 0.9, .weight_decay = 1e-3},
                                .outer_momentum = 0.9,
                                .learning_rate = 0.05,
@@ -296,7 +297,8 @@ static void defaults_are_the_papers(void **state) {
   lac_replica_options options;
   assert_ok(*state, lac_options_default(*state, lac_replica_option_table(), &options));
   assert_int_equal(options.inner_steps, 25);
-  assert_true(options.average == 0.25 && options.gamma == 100 && options.rho == 1 && options.outer_momentum == 0.9);
+  assert_true(options.average == 0.25 && options.gamma == 100 && options.rho == 1 && options.scoping == 1);
+  assert_true(options.outer_momentum == 0.9);
   assert_true(options.optimizer.kind == LAC_OPTIMIZER_NESTEROV && options.optimizer.momentum == 0.9);
   assert_true(options.learning_rate == 0.1);
   lac_options_clear(lac_replica_option_table(), &options);

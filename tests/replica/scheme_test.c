@@ -25,6 +25,7 @@ typedef struct setting {
   int64_t batches; /* a pass: few, so that the scopes reach their limits */
   double decay;
   bool late; /* the mean is one outer step old */
+  int scoping;
 } setting;
 
 static double limited(double value, double limit) {
@@ -39,7 +40,7 @@ static double outer_rate(const setting *s, int t) {
 /* r, and with late means at most 0.2 over the rate. */
 static double coupling(const setting *s, int t) {
   double growth = 1;
-  for (int k = 0; k < t; k++) {
+  for (int k = 0; k < t * s->scoping; k++) {
     growth *= 1 + 1 / (2 * (double)s->batches);
   }
   double limit = s->late ? limited(10, 0.2 / outer_rate(s, t)) : 10;
@@ -53,7 +54,7 @@ static void by_hand_parle(const setting *s, bool coupled, double x[REPLICAS][N])
   int64_t batch = 0;
   for (int t = 0; t < STEPS; t++) {
     double growth = 1;
-    for (int k = 0; k < t; k++) {
+    for (int k = 0; k < t * s->scoping; k++) {
       growth *= 1 + 1 / (2 * (double)s->batches);
     }
     double g = limited(growth / 100, 1), r = coupled ? coupling(s, t) : 0;
@@ -164,6 +165,7 @@ static void by_scheme(lac_context *context, const setting *s, int method, double
       .average = 0.25,
       .gamma = 100,
       .rho = 1,
+      .scoping = s->scoping,
       .optimizer = {.kind = LAC_OPTIMIZER_NESTEROV, .momentum = 0.9, .weight_decay = s->decay},
       .outer_momentum = 0.9,
       .learning_rate = 0.1,
@@ -222,8 +224,10 @@ static void compare(const char *what, int replicas, double found[REPLICAS][N], d
 }
 
 /* With 2 batches a pass g passes 1 at t = 21 and r passes 10 at t = 11; with 100 neither does. */
-static const setting settings[] = {{3, 2, 0, false},    {3, 2, 0.01, false}, {2, 15, 1e-3, false}, {3, 100, 0, false},
-                                   {1, 2, 1e-3, false}, {3, 2, 0.01, true},  {2, 15, 1e-3, true},  {3, 100, 0, true}};
+static const setting settings[] = {{3, 2, 0, false, 1},    {3, 2, 0.01, false, 1}, {2, 15, 1e-3, false, 1},
+                                   {3, 100, 0, false, 1},  {1, 2, 1e-3, false, 1}, {3, 2, 0.01, true, 1},
+                                   {2, 15, 1e-3, true, 1}, {3, 100, 0, true, 1},   {3, 8, 0, false, 4},
+                                   {3, 8, 0, true, 4}};
 
 static void parle_is_the_papers_rule(void **state) {
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
@@ -269,7 +273,7 @@ static void sgd_takes_the_mean_gradient(void **state) {
 }
 
 static void scopes_grow_to_their_limits(void **state) {
-  lac_replica_options options = {.method = LAC_METHOD_PARLE, .gamma = 100, .rho = 1, .inner_steps = 1};
+  lac_replica_options options = {.method = LAC_METHOD_PARLE, .gamma = 100, .rho = 1, .scoping = 1, .inner_steps = 1};
   run r;
   double x[N] = {0};
   open_run(*state, &options, 2, x, &r);
@@ -290,6 +294,17 @@ static void scopes_grow_to_their_limits(void **state) {
     assert_true(fabs(lac_scheme_g(&r.scheme) - known[i].g) < 1e-14);
     assert_true(fabs(lac_scheme_r(&r.scheme) - known[i].r) < 1e-13);
   }
+  options.scoping = 5; /* a fifth of the steps to the same place */
+  for (size_t i = 3; i < sizeof known / sizeof *known; i++) {
+    if (known[i].t % 5 == 0) {
+      r.scheme.step = known[i].t / 5;
+      assert_true(fabs(lac_scheme_g(&r.scheme) - known[i].g) < 1e-14);
+      assert_true(fabs(lac_scheme_r(&r.scheme) - known[i].r) < 1e-13);
+    }
+  }
+  options.scoping = 0; /* as if nobody had set it: the paper's */
+  r.scheme.step = 2;
+  assert_true(lac_scheme_g(&r.scheme) == 0.015625 && lac_scheme_r(&r.scheme) == 1.5625);
 }
 
 /* Late means: however long r grows at a constant rate, replicas without gradients come together. */
@@ -302,6 +317,7 @@ static void late_replicas_come_together(void **state) {
                                    .average = 0.25,
                                    .gamma = 100,
                                    .rho = 1,
+                                   .scoping = 1,
                                    .optimizer = {.kind = LAC_OPTIMIZER_NESTEROV, .momentum = 0.9},
                                    .outer_momentum = 0.9,
                                    .learning_rate = 0.1,
