@@ -23,6 +23,7 @@ function(laconic_smpi_module target)
 endfunction()
 
 laconic_smpi_module(laconic_smpi ${cli_sources})
+target_compile_definitions(laconic_smpi PRIVATE LACONIC_SMPI=1)
 # clang-tidy sees these sources as the program's.
 set_target_properties(laconic_smpi PROPERTIES OUTPUT_NAME laconic-smpi EXPORT_COMPILE_COMMANDS OFF)
 
