@@ -29,7 +29,8 @@ typedef struct lac_hash_options {
   double width;            /* s of exp(-|x - c|^2 / (2 s^2)), in units of the data; 0: set from the data */
   double penalty;          /* decay of the encoders' weights for each block of 128 points, in thousandths of them */
   int64_t sample;          /* most points, over all shards, that ITQ works on */
-  int64_t validation;      /* training points that serve as validation queries; -1: chosen, 0: none */
+  int64_t validation;      /* training points that serve as validation queries, and choose the start among several of
+                            * ITQ; -1: chosen, 0: none, and the first start */
   int64_t validation_base; /* most points of the stated base sample that they are looked up in */
   int64_t validation_k;    /* nearest neighbours that count in the validation precision */
   int64_t relaxed_starts;  /* first Z steps that also start from the relaxed problem; only above 16 bits */

@@ -68,8 +68,9 @@ static const lac_option table[] = {
      .high = 1e9,
      .fallback = "-1",
      .unit = "points",
-     .help =
-         "training points that serve as validation queries; 0 is none, -1 chooses: 200, or 1 in 20 of fewer points"},
+     .help = "training points that serve as validation queries, and choose among starts by ITQ; 0 is none, -1 chooses: "
+             "200, or "
+             "1 in 20 of fewer points"},
     {.key = "validation-base",
      .type = LAC_OPTION_INT,
      .offset = offsetof(lac_hash_options, validation_base),

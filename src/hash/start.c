@@ -168,10 +168,10 @@ done:
 }
 
 /* A random rotation: Q of a matrix of normal numbers. */
-static lac_status random_rotation(lac_context *context, int64_t bits, int64_t seed, double *rotation) {
+static lac_status random_rotation(lac_context *context, int64_t bits, int64_t seed, int64_t attempt, double *rotation) {
   double *r;
   LAC_TRY(LAC_NEW(context, bits * bits, &r));
-  lac_random stream = lac_random_stream(seed, LAC_RANDOM_INIT, 0, 0);
+  lac_random stream = lac_random_stream(seed, LAC_RANDOM_INIT, 0, (uint64_t)attempt);
   for (int64_t i = 0; i < bits * bits; i++) {
     rotation[i] = lac_random_normal(&stream);
   }
@@ -197,17 +197,22 @@ static void add_signs(const float *v, int64_t count, int64_t bits, const float *
   }
 }
 
+/* A number of attempts that go on together: what travels, travels for all of them at once. */
 typedef struct lac_itq {
-  double *rotation, *products, *sum, *left, *right, *singular;
-  float *single, *turned, *block;
-  float **v; /* by shard here */
+  int64_t attempts, bits;
+  double *rotation;                    /* (attempts, L, L) */
+  double *products, *sum;              /* (shards here, attempts, L, L), (attempts, L, L) */
+  double *singular, *left, *right;     /* (L), (L, L), (L, L) */
+  float *single, *turned, *block, **v; /* (L, L), (rows of a block, L), (L, L), (shards here)(rows, L) */
 } lac_itq;
 
-static lac_status itq_create(lac_context *context, const lac_team *team, int64_t bits, lac_itq *itq) {
+static lac_status itq_create(lac_context *context, const lac_team *team, int64_t bits, int64_t attempts, lac_itq *itq) {
   int64_t square = bits * bits;
-  LAC_TRY(LAC_NEW(context, square, &itq->rotation));
-  LAC_TRY(LAC_NEW(context, team->count * square, &itq->products));
-  LAC_TRY(LAC_NEW(context, square, &itq->sum));
+  itq->attempts = attempts;
+  itq->bits = bits;
+  LAC_TRY(LAC_NEW(context, attempts * square, &itq->rotation));
+  LAC_TRY(LAC_NEW(context, team->count * attempts * square, &itq->products));
+  LAC_TRY(LAC_NEW(context, attempts * square, &itq->sum));
   LAC_TRY(LAC_NEW(context, square, &itq->left));
   LAC_TRY(LAC_NEW(context, square, &itq->right));
   LAC_TRY(LAC_NEW(context, bits, &itq->singular));
@@ -233,57 +238,79 @@ static void itq_clear(const lac_team *team, lac_itq *itq) {
   lac_free(itq->v);
 }
 
-static lac_status itq_round(lac_context *context, const lac_team *team, const lac_start_sample *sample, int64_t bits,
-                            lac_itq *itq) {
-  int64_t square = bits * bits;
+/* The rotation of an attempt in single precision. */
+static const float *itq_single(lac_itq *itq, int64_t attempt) {
+  int64_t square = itq->bits * itq->bits;
   for (int64_t i = 0; i < square; i++) {
-    itq->single[i] = (float)itq->rotation[i];
+    itq->single[i] = (float)itq->rotation[attempt * square + i];
   }
-  memset(itq->products, 0, (size_t)(team->count * square) * sizeof *itq->products);
-  for (int shard = 0; shard < team->count; shard++) {
-    add_signs(itq->v[shard], sample->counts[shard], bits, itq->single, itq->turned, itq->products + shard * square,
-              itq->block);
+  return itq->single;
+}
+
+/* B'V = S W T' of each attempt: the rotation that turns V towards B is R = T S'. */
+static lac_status itq_turn(lac_context *context, lac_itq *itq) {
+  int64_t bits = itq->bits, square = bits * bits;
+  for (int64_t attempt = 0; attempt < itq->attempts; attempt++) {
+    LAC_TRY(lac_svd(context, bits, itq->sum + attempt * square, itq->singular, itq->left, itq->right));
+    lac_dgemm(true, true, bits, bits, bits, 1, itq->right, bits, itq->left, bits, 0, itq->rotation + attempt * square,
+              bits);
   }
-  LAC_TRY(lac_team_sum_f64(context, team, itq->products, square, itq->sum));
-  lac_status status = LAC_OK;
-  if (team->first == 0) {
-    status = lac_svd(context, bits, itq->sum, itq->singular, itq->left, itq->right);
-    /* B'V = S W T': the rotation that turns V towards B is R = T S'. */
-    lac_dgemm(true, true, bits, bits, bits, 1, itq->right, bits, itq->left, bits, 0, itq->rotation, bits);
+  return LAC_OK;
+}
+
+static lac_status itq_round(lac_context *context, const lac_team *team, const lac_start_sample *sample, lac_itq *itq) {
+  int64_t square = itq->bits * itq->bits, all = itq->attempts * square;
+  memset(itq->products, 0, (size_t)(team->count * all) * sizeof *itq->products);
+  for (int64_t attempt = 0; attempt < itq->attempts; attempt++) {
+    const float *rotation = itq_single(itq, attempt);
+    for (int shard = 0; shard < team->count; shard++) {
+      add_signs(itq->v[shard], sample->counts[shard], itq->bits, rotation, itq->turned,
+                itq->products + shard * all + attempt * square, itq->block);
+    }
   }
+  LAC_TRY(lac_team_sum_f64(context, team, itq->products, all, itq->sum));
+  lac_status status = team->first == 0 ? itq_turn(context, itq) : LAC_OK;
   if (team->world) {
     status = lac_world_agree(team->world, status);
   }
   LAC_TRY(status);
-  return lac_team_share(team, itq->rotation, (size_t)square * sizeof *itq->rotation);
+  return lac_team_share(team, itq->rotation, (size_t)all * sizeof *itq->rotation);
+}
+
+static lac_status itq_start(lac_context *context, const lac_team *team, const lac_start_sample *sample, int64_t padded,
+                            int64_t seed, const float *components, lac_itq *itq) {
+  int64_t bits = itq->bits, square = bits * bits;
+  for (int shard = 0; shard < team->count; shard++) {
+    LAC_TRY(LAC_NEW(context, sample->counts[shard] * bits, &itq->v[shard]));
+    lac_sgemm(false, true, sample->counts[shard], bits, padded, 1, sample->rows[shard], padded, components, padded, 0,
+              itq->v[shard], bits);
+  }
+  for (int64_t attempt = 0; attempt < itq->attempts; attempt++) {
+    LAC_TRY(random_rotation(context, bits, seed, attempt, itq->rotation + attempt * square));
+  }
+  return lac_team_share(team, itq->rotation, (size_t)(itq->attempts * square) * sizeof *itq->rotation);
 }
 
 lac_status lac_start_itq(lac_context *context, const lac_team *team, const lac_start_sample *sample, int64_t padded,
-                         int64_t bits, int64_t seed, float *weight) {
+                         int64_t bits, int64_t seed, int64_t attempts, float *weight) {
   double start = lac_seconds();
   lac_itq itq = {0};
-  float *turned = NULL;
+  float *components = NULL;
   lac_status status = LAC_OK;
-  LAC_TRY_GOTO(status, itq_create(context, team, bits, &itq), done);
-  LAC_TRY_GOTO(status, LAC_NEW(context, bits * padded, &turned), done);
-  for (int shard = 0; shard < team->count; shard++) {
-    LAC_TRY_GOTO(status, LAC_NEW(context, sample->counts[shard] * bits, &itq.v[shard]), done);
-    lac_sgemm(false, true, sample->counts[shard], bits, padded, 1, sample->rows[shard], padded, weight, padded, 0,
-              itq.v[shard], bits);
-  }
-  LAC_TRY_GOTO(status, random_rotation(context, bits, seed, itq.rotation), done);
-  LAC_TRY_GOTO(status, lac_team_share(team, itq.rotation, (size_t)(bits * bits) * sizeof *itq.rotation), done);
+  LAC_TRY_GOTO(status, itq_create(context, team, bits, attempts, &itq), done);
+  LAC_TRY_GOTO(status, LAC_NEW(context, bits * padded, &components), done);
+  memcpy(components, weight, (size_t)(bits * padded) * sizeof *weight);
+  LAC_TRY_GOTO(status, itq_start(context, team, sample, padded, seed, components, &itq), done);
   for (int round = 0; round < LAC_ITQ_ROUNDS; round++) {
-    LAC_TRY_GOTO(status, itq_round(context, team, sample, bits, &itq), done);
+    LAC_TRY_GOTO(status, itq_round(context, team, sample, &itq), done);
   }
-  for (int64_t i = 0; i < bits * bits; i++) {
-    itq.single[i] = (float)itq.rotation[i];
+  for (int64_t attempt = 0; attempt < attempts; attempt++) {
+    lac_sgemm(true, false, bits, padded, bits, 1, itq_single(&itq, attempt), bits, components, padded, 0,
+              weight + attempt * bits * padded, padded);
   }
-  lac_sgemm(true, false, bits, padded, bits, 1, itq.single, bits, weight, padded, 0, turned, padded);
-  memcpy(weight, turned, (size_t)(bits * padded) * sizeof *weight);
   lac_profile_add(context, "itq", lac_seconds() - start, 0, 0, 0);
 done:
-  lac_free(turned);
+  lac_free(components);
   itq_clear(team, &itq);
   return status;
 }

@@ -40,10 +40,11 @@ LAC_MUST_USE lac_status lac_start_pca(lac_context *context, const lac_team *team
                                       int64_t columns, int64_t count, double *values, float *vectors, double *trace);
 
 /* Iterative quantisation: turns the projections weight (L, padded) so that the sample's projections are near +-1 up to
- * a factor. B = sign(V R), then S W T' = svd(B' V), R = T S' (Gong and Lazebnik 2011), from a keyed random rotation.
- * Collective. */
+ * a factor. B = sign(V R), then S W T' = svd(B' V), R = T S' (Gong and Lazebnik 2011). It is done `attempts` times, in
+ * step, from random rotations that are keyed by (seed, attempt): weight has room for (attempts, L, padded), holds the
+ * projections first, and in the end what each attempt made of them. Collective. */
 LAC_MUST_USE lac_status lac_start_itq(lac_context *context, const lac_team *team, const lac_start_sample *sample,
-                                      int64_t padded, int64_t bits, int64_t seed, float *weight);
+                                      int64_t padded, int64_t bits, int64_t seed, int64_t attempts, float *weight);
 
 /* Rows of independent normal numbers: locality-sensitive hashing. The same on all shards. Local. */
 void lac_start_random(int64_t columns, int64_t bits, int64_t seed, float *weight);

@@ -2,9 +2,10 @@
  * operations that the MAC engine calls. All vectors are in *training units*: x' = scale x + shift, scaled to [0, 1] by
  * one global range and centred, so that mu means the same for every data set.
  *
- * Files: rows.c reads blocks, start.c makes the first model, wstep.c trains encoders and gathers the decoder's sums,
- * zstep.c and enumerate*.c optimise the coordinates, codes.c encodes, validate.c measures precision, train.c puts it
- * together. */
+ * Files: rows.c reads blocks, start.c has principal components and ITQ, begin.c makes the first model of them,
+ * features.c the inputs of RBF encoders, wstep.c trains encoders and gathers the decoder's sums, zstep.c and
+ * enumerate*.c optimise the coordinates, codes.c encodes, validate.c measures precision, train.c puts it together
+ * (run.h). */
 #ifndef LACONIC_HASH_TRAINER_H
 #define LACONIC_HASH_TRAINER_H
 

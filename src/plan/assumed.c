@@ -13,7 +13,8 @@
  *   start per point  statistics, codes and sums, some 16 D values and 2 L D flop, and a Z step; of an RBF encoder its
  *                    features, 2 D F flop and F exponentials, in place of the Z step
  *   start            of the sample of 10,000 rows or 10 D the covariance, D^2 each; its eigenvectors, D^3; 50 rounds of
- *                    ITQ, 4 L^2 each; of 200 validation points the neighbours among 10,000, 2 D flop each
+ *                    ITQ, 4 L^2 each, some times over for short codes; of 200 validation points the neighbours among
+ *                    10,000, 2 D flop each
  *   iteration        the decoder's equations, L^3 + L^2 D, and the codes of 10,000 validation points
  *   finish           per point codes and sums; the decoder's equations
  *
@@ -23,7 +24,7 @@
 
 #include "plan/calibration.h"
 
-enum { CENTRES = 1000, EXACT_BITS = 16, SAMPLE = 10000, QUERIES = 200, ROUNDS = 50 };
+enum { CENTRES = 1000, EXACT_BITS = 16, SAMPLE = 10000, QUERIES = 200, ROUNDS = 50, STARTS = 8, START_BITS = 128 };
 
 static const double slower = 1.5;
 static const double product = 1 / 140e9;          /* a flop of products with all bits, */
@@ -53,7 +54,8 @@ static double start_fixed(double d, double f, double l, bool rbf) {
   double sample = fmax(SAMPLE, 10 * fmax(d, rbf ? f : 0));
   double components = plain * sample * d * d + dense * 8 * d * d * d;
   double features = rbf ? plain * sample * f * f + dense * 8 * f * f * f : 0;
-  return components + features + dense * ROUNDS * 4 * sample * l * l + plain * 2 * QUERIES * SAMPLE * d;
+  double starts = rbf ? 1 : fmax(1, fmin(STARTS, floor(START_BITS / l)));
+  return components + features + starts * dense * ROUNDS * 4 * sample * l * l + plain * 2 * QUERIES * SAMPLE * d;
 }
 
 void lac_hash_assumed(const lac_hash_case *which, lac_hash_costs *costs) {

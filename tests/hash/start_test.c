@@ -353,7 +353,7 @@ static void itq_is_at_its_optimum(void **state) {
       assert_true(before && start && after);
       project(&at, at.weight, before);
       turn_by_start(before, bits, seed, start);
-      assert_ok(*state, lac_start_itq(*state, &all_here, &at.sample, at.padded, bits, seed, at.weight));
+      assert_ok(*state, lac_start_itq(*state, &all_here, &at.sample, at.padded, bits, seed, 1, at.weight));
       project(&at, at.weight, after);
       assert_true(quantisation_error(after, count) <= quantisation_error(start, count) * (1 + 1e-5));
       for (int64_t l = 0; l < bits; l++) { /* rows of unit length at right angles, in the same plane */
@@ -404,7 +404,7 @@ static void itq_finds_a_turned_cube(void **state) {
     itq_scene at;
     make_itq(*state, 4, 11, 0.1, 99, &at);
     double v[200 * 4];
-    assert_ok(*state, lac_start_itq(*state, &all_here, &at.sample, at.padded, 4, seed, at.weight));
+    assert_ok(*state, lac_start_itq(*state, &all_here, &at.sample, at.padded, 4, seed, 1, at.weight));
     project(&at, at.weight, v);
     found += quantisation_error(v, 800) < 800 * 0.02; /* the noise's variance is .01 */
     drop_itq(&at);
