@@ -1,7 +1,8 @@
 """Checks what ARCHITECTURE.md says of the rooms, on the sources themselves.
 
 A file includes only its own room and those below it, the command line only public headers; the calls of MPI, BLAS and
-LAPACK, and printing, each stay where they belong. Prints a line for each breach; exits 1 if there is one.
+LAPACK, and printing, each stay where they belong; the pictures in docs show no paths. Prints a line for each breach; exits
+1 if there is one.
 """
 
 import os
@@ -126,6 +127,11 @@ def main():
                 print(f"{path}:{line}: {what}")
                 bad += 1
         count += 1
+    for picture in sorted(os.listdir(os.path.join(root, "docs/plots"))):  # labels are names, not places on the machine that drew them
+        with open(os.path.join(root, "docs/plots", picture), encoding="utf-8") as file:
+            for label in re.findall(r"<text>\s*(/[^<]*)", file.read()):
+                print(f"docs/plots/{picture}: found the path {label} as a label, expected a name")
+                bad += 1
     print(f"{count} files, {bad} breaches")
     return 1 if bad or count == 0 else 0
 
