@@ -2,7 +2,7 @@
 
 OpenBLAS chooses its kernels by the processor's model. Where it knows better than what the environment asks for, the
 environment's request is dropped; where it does not know the model and falls back to kernels without AVX (Debian 12's does
-so on processors younger than itself, which costs a factor of five), the kernels of the instruction set are asked for. The
+so on processors younger than itself, which costs a factor of four), the kernels of the instruction set are asked for. The
 same choice holds for all that runs in a benchmark, the peers too. As a program it prints the setting, for env(1):
 
     env $(python3 bench/blas.py) build/bench/machine

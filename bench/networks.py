@@ -34,7 +34,7 @@ CIFAR = ["--model", "allcnn", "--width", "0.25", "--learning-rate", "0.1", "--we
 QUARTER = ["--epochs", "50", "--drops", "15,30,45", "--drop-factor", "0.2"]
 NESTED = ["--epochs", "2.5", "--drop-factor", "0.2"]
 PAPER = ["--drops", "0.5,1,1.5"]  # divided by four, too
-LATE = ["--drops", "0.5,2"]  # as the mean of replicas over their inner steps has little noise left at a rate of 0.02
+LATE = ["--drops", "0.5,2"]
 SCOPED = ["--scoping", "4"]
 RESNET = ["--model", "resnet20", "--learning-rate", "0.1", "--weight-decay", "5e-4", "--held-out", "0", "--batch", "128",
           "--flip", "--crop", "4", "--epochs", "30", "--drops", "15,23,27", "--drop-factor", "0.1"]

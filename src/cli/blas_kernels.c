@@ -13,16 +13,16 @@
 static const char variable[] = "OPENBLAS_CORETYPE";
 
 /* The list and the rule are those of bench/blas.py. */
-static int uses_avx(const char *kernels) {
+static bool uses_avx(const char *kernels) {
   static const char *const older[] = {"Prescott",     "Core2",     "Penryn", "Dunnington", "Nehalem",
                                       "Atom",         "Katmai",    "Banias", "Athlon",     "Opteron",
                                       "Opteron_SSE3", "Barcelona", "Bobcat", "Nano",       "Northwood"};
   for (size_t i = 0; i < sizeof older / sizeof *older; i++) {
     if (strcasecmp(kernels, older[i]) == 0) {
-      return 0;
+      return false;
     }
   }
-  return 1;
+  return true;
 }
 
 static const char *best_kernels(void) {
@@ -30,9 +30,9 @@ static const char *best_kernels(void) {
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
     return NULL;
   }
-  int wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
-             __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-             __builtin_cpu_supports("avx512vl");
+  bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
+              __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+              __builtin_cpu_supports("avx512vl");
   return wide ? "SkylakeX" : "Haswell";
 }
 
