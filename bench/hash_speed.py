@@ -21,7 +21,7 @@ import numpy
 
 KINDS = {
     "laconic ba": [],
-    "laconic ba, quick": ["--iterations", 5, "--mu", 0.07, "--mu-factor", 2],
+    "laconic ba, all points always": ["--subsample", 1],
     "laconic itq": ["--method", "itq", "--sample", 60000],
 }
 

@@ -287,13 +287,15 @@ def real(all_runs, options):
                             "--models", "none", "-q"], check=True, capture_output=True)
             for p in (1, 2):
                 train = [options.program, "hash", "train", base, "-o", str(all_runs.folder / "m.safetensors"), "--bits",
-                         str(bits), "--workers", str(p), "--threads", "1", "--undo-limit", "11", "--json"]
+                         str(bits), "--workers", str(p), "--threads", "1", "--undo-limit", "13", "--json"]
                 done = subprocess.run(train, check=True, capture_output=True, text=True)
-                iterations = json.loads(done.stdout.splitlines()[-1])["iterations"]
+                events = [json.loads(line) for line in done.stdout.splitlines()]
+                iterations = events[-1]["iterations"]  # fewer where the codes have settled
+                full = sum(line.get("points") == points for line in events if line["event"] == "iteration")
                 cpu, elapsed, load = cpu_of(train)
                 lines = [json.loads(line) for line in subprocess.run(
                     [options.program, "plan", "hash", "--points", str(points), "--dims", str(dims), "--bits", str(bits),
-                     "--iterations", str(iterations), "--workers", str(p), "--network", "100Gbit,2us", "--calibration",
+                     "--iterations", str(iterations), "--full-iterations", str(full), "--workers", str(p), "--network", "100Gbit,2us", "--calibration",
                      calibration, "--json"], check=True, capture_output=True, text=True).stdout.splitlines()]
                 predicted = lines[0]["seconds"]["total"]
                 pairs[p].append((predicted, cpu / p, elapsed))

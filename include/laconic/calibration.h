@@ -33,6 +33,9 @@ typedef enum lac_basis {
 /* "measured", "scaled", "given", "assumed". Local. */
 LAC_API const char *lac_basis_name(lac_basis basis);
 
+/* First iterations of training hash codes that are counted apart: as many as a default run makes on a subsample. */
+enum { LAC_HASH_EARLY = 8 };
+
 /* What training hash codes takes, in seconds on one core of a machine of speed 1. */
 typedef struct lac_hash_costs {
   lac_mac_costs mac;

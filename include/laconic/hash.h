@@ -34,7 +34,9 @@ typedef struct lac_hash_options {
   int64_t validation_base; /* most points of the stated base sample that they are looked up in */
   int64_t validation_k;    /* nearest neighbours that count in the validation precision */
   int64_t relaxed_starts;  /* first Z steps that also start from the relaxed problem; only above 16 bits */
-  int64_t threads;         /* per worker; results do not depend on it */
+  int64_t subsample; /* one block of 128 rows in so many takes part before the last mac.full_iterations; 1: all do,
+                      * 0: chosen, so that 15 points per input and 15,000 in all are left, at most 8 */
+  int64_t threads;   /* per worker; results do not depend on it */
   int64_t seed;
   lac_mac_options mac;
 } lac_hash_options;
@@ -57,6 +59,7 @@ typedef struct lac_hash_progress {
   const char *phase;  /* "scan", "init", "train", "finish" */
   lac_mac_report mac; /* in phase "train" */
   double e_q, e_ba;   /* per point over variance */
+  int64_t points;     /* over all shards; mac.points of them took part; 0 before they are counted */
 } lac_hash_progress;
 
 typedef void (*lac_hash_progress_fn)(void *user, const lac_hash_progress *progress);
@@ -72,8 +75,8 @@ LAC_API LAC_MUST_USE lac_status lac_hash_train(lac_context *context, const lac_t
                                                lac_hash_progress_fn progress, void *user, lac_hash **model,
                                                lac_hash_result *result);
 
-/* Replaces what is left to the trainer (validation -1, sample 0 of a linear encoder, batch 0) by what it would choose
- * for that many points, columns and workers: training with either gives the same model. Local. */
+/* Replaces what is left to the trainer (validation -1, subsample 0, sample 0 of a linear encoder, batch 0) by what it
+ * would choose for that many points, columns and workers: training with either gives the same model. Local. */
 LAC_API void lac_hash_options_resolve(lac_hash_options *options, int64_t points, int64_t columns, int workers);
 
 /* What training would take, from options and sizes alone. */

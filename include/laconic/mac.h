@@ -30,7 +30,12 @@ typedef struct lac_mac_costs {
   double submodel[LAC_MAC_KINDS]; /* seconds per point and pass of a visit for each submodel of that kind */
   double handling;                /* seconds of each visit for each submodel, whatever the points */
   double z;                       /* seconds per point of a Z step, all submodels' coordinates together */
+  int64_t early;                  /* in the first so many iterations, while mu is small, … */
+  double early_begin, early_z;    /* … these stand for begin and z */
 } lac_mac_costs;
+
+/* The costs of an iteration (from 1), with begin and z that hold for it. Local. */
+LAC_API lac_mac_costs lac_mac_costs_at(const lac_mac_costs *costs, int64_t iteration);
 
 /* Seconds of a visit of `count` submodels `ids` to a shard of `points` points. Local. */
 LAC_API double lac_mac_visit_seconds(const lac_mac_costs *costs, int64_t points, int64_t count, const int64_t *ids,
@@ -104,31 +109,38 @@ typedef struct lac_mac_problem {
   lac_status (*save)(void *shard, lac_context *context);
   lac_status (*restore)(void *shard, lac_context *context);
 
-  /* Points of a shard: what costs are counted by. NULL where no costs are given. */
+  /* A shard may begin on a subsample of its points, which is enough while mu is small: this takes in the others, with
+   * coordinates as a Z step at mu, that of the last iteration, finds them under the current model. Called at most once,
+   * at every shard, before the first of the last `full_iterations` iterations; never if mu leaves the numbers before.
+   * NULL: all points take part from the first iteration. */
+  lac_status (*widen)(void *shard, lac_context *context, double mu);
+
+  /* Points of a shard that take part: what costs are counted by. NULL where no costs are given. */
   int64_t (*points)(const void *shard);
 } lac_mac_problem;
 
 typedef struct lac_mac_options {
-  int64_t iterations;    /* most values of mu that are tried */
-  double mu;             /* mu_0 > 0 */
-  double mu_factor;      /* a > 1: mu_i = mu_0 a^i */
-  int64_t epochs;        /* e: passes over all data in a W step */
-  bool local_epochs;     /* all e passes in one visit */
-  int64_t batch;         /* most submodels trained together; 0: ceil(M / P) */
-  int64_t undo_limit;    /* stop after this many undone steps in a row */
-  double undo_tolerance; /* a step is undone when the measure is below (1 - this) times the best so far */
-  int64_t seed;          /* keys the ring's order */
+  int64_t iterations;      /* most values of mu that are tried */
+  double mu;               /* mu_0 > 0 */
+  double mu_factor;        /* a > 1: mu_i = mu_0 a^i */
+  int64_t epochs;          /* e: passes over all data in a W step */
+  bool local_epochs;       /* all e passes in one visit */
+  int64_t batch;           /* most submodels trained together; 0: ceil(M / P) */
+  int64_t full_iterations; /* last iterations, over all points; those before: over the problem's subsample, if any */
+  int64_t undo_limit;      /* stop after this many undone steps in a row */
+  double undo_tolerance;   /* a step is undone when the measure is below (1 - this) times the best so far */
+  int64_t seed;            /* keys the ring's order */
 } lac_mac_options;
 
 /* Rows for the options above, for a module's own table: the destination struct has a member `part` of type
  * lac_mac_options. */
 /* clang-format off */
 #define LAC_MAC_OPTIONS(struct_type, part) \
-  {.key = "iterations", .type = LAC_OPTION_INT, .offset = offsetof(struct_type, part.iterations), .low = 0, .high = 1000, .fallback = "11", \
+  {.key = "iterations", .type = LAC_OPTION_INT, .offset = offsetof(struct_type, part.iterations), .low = 0, .high = 1000, .fallback = "13", \
    .help = "most values of mu that are tried"}, \
-  {.key = "mu", .type = LAC_OPTION_REAL, .offset = offsetof(struct_type, part.mu), .low = 1e-12, .high = 1e12, .fallback = "0.003", \
+  {.key = "mu", .type = LAC_OPTION_REAL, .offset = offsetof(struct_type, part.mu), .low = 1e-12, .high = 1e12, .fallback = "0.002", \
    .help = "first value of the penalty weight mu, in units of the data's variance per bit"}, \
-  {.key = "mu-factor", .type = LAC_OPTION_REAL, .offset = offsetof(struct_type, part.mu_factor), .low = 1.0001, .high = 1e6, .fallback = "2", \
+  {.key = "mu-factor", .type = LAC_OPTION_REAL, .offset = offsetof(struct_type, part.mu_factor), .low = 1.0001, .high = 1e6, .fallback = "1.8", \
    .help = "factor from one mu to the next"}, \
   {.key = "epochs", .type = LAC_OPTION_INT, .offset = offsetof(struct_type, part.epochs), .low = 1, .high = 1000, .fallback = "1", \
    .help = "passes of every submodel over all data in a W step"}, \
@@ -136,6 +148,8 @@ typedef struct lac_mac_options {
    .help = "make all passes of a W step in one visit to each worker: fewer messages, less shuffling"}, \
   {.key = "batch", .type = LAC_OPTION_INT, .offset = offsetof(struct_type, part.batch), .low = 0, .high = 1e6, .fallback = "0", \
    .help = "most submodels that a worker trains together; 0 is submodels / workers, rounded up"}, \
+  {.key = "full-iterations", .type = LAC_OPTION_INT, .offset = offsetof(struct_type, part.full_iterations), .low = 1, .high = 1000, .fallback = "5", \
+   .help = "so many iterations at the end are over all points; those before over a subsample, where the problem has one"}, \
   {.key = "undo-limit", .type = LAC_OPTION_INT, .offset = offsetof(struct_type, part.undo_limit), .low = 1, .high = 1000, .fallback = "3", \
    .help = "stop after this many undone steps in a row"}, \
   {.key = "undo-tolerance", .type = LAC_OPTION_REAL, .offset = offsetof(struct_type, part.undo_tolerance), .low = 0, .high = 1, .fallback = "0.05", \
@@ -146,7 +160,7 @@ typedef struct lac_mac_options {
 typedef struct lac_mac_report {
   int64_t iteration; /* from 1 */
   double mu;
-  double penalised, nested; /* sums over all points */
+  double penalised, nested; /* sums over the points that took part */
   int64_t disagreements, points;
   double score;  /* validation measure; NaN without one */
   bool accepted; /* false: the step was undone */
@@ -173,10 +187,11 @@ typedef struct lac_mac_result {
 
 /* Runs MAC to its end: for mu = mu_0 a^i, W step, Z step, validation; a step whose measure falls is undone and the next
  * mu is tried; stops when Z equals the layers' outputs, after undo_limit undone steps in a row, or after the last mu.
- * shards (team->count) are the problem's. The result is the same, bit for bit, on a ring and in a serial run over the
- * same shards. On INTERRUPTED every shard has been restored to its last accepted state, which that of another worker
- * can be an iteration ahead of; a worker that has reported one has accepted it. `report` may be NULL.
- * Collective over the team. Errors: USAGE, MEMORY, TIMEOUT, PEER, INTERRUPTED and those of the problem's operations. */
+ * On a subsample none of these ends the run: full_iterations more follow, over all points. shards (team->count) are the
+ * problem's. The result is the same, bit for bit, on a ring and in a serial run over the same shards. On INTERRUPTED
+ * every shard has been restored to its last accepted state, which that of another worker can be an iteration ahead of;
+ * a worker that has reported one has accepted it. `report` may be NULL. Collective over the team. Errors: USAGE,
+ * MEMORY, TIMEOUT, PEER, INTERRUPTED and those of the problem's operations. */
 LAC_API LAC_MUST_USE lac_status lac_mac_run(lac_context *context, const lac_team *team, const lac_mac_problem *problem,
                                             void *const *shards, const lac_mac_options *options,
                                             lac_mac_report_fn report, void *user, lac_mac_result *result);

@@ -72,6 +72,9 @@ LAC_API void lac_plan_plain_best(const lac_ring_plain *model, double *workers, d
 typedef struct lac_ring_job {
   double points;                                /* N, over all workers */
   int64_t submodels, epochs, batch, iterations; /* M, e, most trained together (0: ceil(M / P)), of mu */
+  int64_t subsampled; /* first of the iterations, those that work on a subsample of the points … */
+  double subsample;   /* … of so large a part, … */
+  int64_t granule;    /* … which a worker takes in blocks of so many points, one at least; 0: exactly */
   bool local_epochs;
   double bytes[LAC_MAC_KINDS]; /* of a submodel of each kind while it travels, envelope included */
   lac_mac_costs costs;

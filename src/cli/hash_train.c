@@ -489,7 +489,7 @@ static lac_status run_train(lac_session *session, const void *argument, char *co
   lac_status status = prepare(&run);
   if (!status) {
     warn_of_unused_file(&run);
-    status = lac_train_report_open(session, run.options->hash.mac.iterations, &run.outcome.report);
+    status = lac_train_report_open(session, &run.options->hash.mac, &run.outcome.report);
   }
   if (!status) {
     status = run_workers(&run);

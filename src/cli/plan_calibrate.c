@@ -253,11 +253,12 @@ static void print_hash_json(const calibrate_run *run, const lac_hash_case *which
   }
   lac_print_json(
       run->session,
-      json_pack("{s:s, s:I, s:s, s:I, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "event", "hash",
-                "columns", (json_int_t)which->columns, "type", lac_type_name(which->type), "bits",
+      json_pack("{s:s, s:I, s:s, s:I, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "event",
+                "hash", "columns", (json_int_t)which->columns, "type", lac_type_name(which->type), "bits",
                 (json_int_t)which->bits, "encoder", encoder_names[which->encoder], "begin",
                 lac_json_real(costs.mac.begin), "visit", lac_json_real(costs.mac.visit), "submodels", submodels,
-                "handling", lac_json_real(costs.mac.handling), "z", lac_json_real(costs.mac.z), "start_point",
+                "handling", lac_json_real(costs.mac.handling), "z", lac_json_real(costs.mac.z), "early_begin",
+                lac_json_real(costs.mac.early_begin), "early_z", lac_json_real(costs.mac.early_z), "start_point",
                 lac_json_real(costs.start_point), "start_fixed", lac_json_real(costs.start_fixed), "iteration_point",
                 lac_json_real(costs.iteration_point), "iteration_fixed", lac_json_real(costs.iteration_fixed),
                 "finish_point", lac_json_real(costs.finish_point), "finish_fixed", lac_json_real(costs.finish_fixed)));

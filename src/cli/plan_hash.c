@@ -202,6 +202,7 @@ static lac_status read_options(plan_run *run) {
   if (options->costs) {
     CLI_TRY(lac_plan_hash_job(session->context, &options->hash, options->points, options->dims, NULL, &run->job));
     CLI_TRY(read_costs(run, options->costs));
+    run->job.subsampled = 0; /* the published model knows of none */
   } else {
     CLI_TRY(lac_plan_cluster_open(session, &options->where, run->sizes, run->size_count, &run->where));
     CLI_TRY(read_calibration(run));
@@ -377,14 +378,19 @@ static lac_status plan_size(plan_run *run, int workers) {
 
 static void print_basis(const plan_run *run) {
   const plan_options *options = run->options;
+  char early[80] = "";
+  if (run->job.subsampled > 0) {
+    snprintf(early, sizeof early, ", %" PRId64 " of them over 1 point in %.0f", run->job.subsampled,
+             1 / run->job.subsample);
+  }
   lac_print_note(run->session,
                  "%.10g points of %" PRId64 " %s, %" PRId64 " submodels, %" PRId64 " %s, %" PRId64
-                 " iterations; costs of the processor %s%s%s, network %s\n",
+                 " iterations%s; costs of the processor %s%s%s, network %s\n",
                  run->job.points, options->dims, type_names[options->type], run->job.submodels, run->job.epochs,
                  run->job.epochs == 1    ? "epoch"
                  : run->job.local_epochs ? "local epochs"
                                          : "epochs",
-                 run->job.iterations, lac_basis_name(run->costs.basis), options->calibration ? " in " : "",
+                 run->job.iterations, early, lac_basis_name(run->costs.basis), options->calibration ? " in " : "",
                  options->calibration ? options->calibration : "",
                  options->where.cluster                     ? options->where.cluster
                  : options->where.network || options->costs ? "given"

@@ -15,6 +15,9 @@ enum {
   LAC_START_BITS = 128,        /* … as this over the bits: short codes depend most on where they start */
   LAC_SAMPLE_DEFAULT = 100000, /* for PCA and ITQ as methods of their own */
   LAC_VALIDATION_QUERIES = 200,
+  LAC_SUBSAMPLE_ROWS = 15,     /* rows per input that a subsample keeps … */
+  LAC_SUBSAMPLE_LEAST = 15000, /* … at least, over all shards … */
+  LAC_SUBSAMPLE_MOST = 8,      /* … and no less than one in this many: what is left of the cost is little by then */
 };
 
 lac_status lac_run_fit_decoder(lac_run *run, double *explained) {
@@ -93,6 +96,16 @@ int64_t lac_validation_queries(const lac_hash_options *options, int64_t points) 
   return points / 20 < LAC_VALIDATION_QUERIES ? points / 20 : LAC_VALIDATION_QUERIES;
 }
 
+int64_t lac_subsample(const lac_hash_options *options, int64_t points, int64_t columns) {
+  int64_t inputs = options->encoder == LAC_ENCODER_RBF ? options->centres : columns;
+  int64_t least = inputs * LAC_SUBSAMPLE_ROWS > LAC_SUBSAMPLE_LEAST ? inputs * LAC_SUBSAMPLE_ROWS : LAC_SUBSAMPLE_LEAST;
+  int64_t chosen = points / least < LAC_SUBSAMPLE_MOST ? points / least : LAC_SUBSAMPLE_MOST;
+  if (options->method != LAC_HASH_BA || options->mac.full_iterations >= options->mac.iterations) {
+    return 1;
+  }
+  return options->subsample > 0 ? options->subsample : chosen > 1 ? chosen : 1;
+}
+
 static lac_status start_validation(lac_run *run) {
   const lac_hash_options *options = run->options;
   int64_t points = run->statistics.points, total = run->team->total;
@@ -101,8 +114,10 @@ static lac_status start_validation(lac_run *run) {
     lac_trainer *trainer = &run->trainers[shard];
     int64_t number = trainer->number, mine = (number + 1) * queries / total - number * queries / total;
     int64_t base = options->validation_base / total;
+    int64_t taking_part = lac_subsample_rows(trainer->x.count, trainer->subsample);
+    mine = mine < taking_part / 2 ? mine : taking_part / 2; /* of few rows that take part half at most are queries */
     base = base > 1000 ? base : 1000;
-    base = base < trainer->x.count - mine ? base : trainer->x.count - mine;
+    base = base < taking_part - mine ? base : taking_part - mine;
     int64_t k = options->validation_k < base / 4 ? options->validation_k : base / 4;
     if (mine > 0 && k > 0) {
       LAC_TRY(lac_validation_create(run->context, trainer, mine, base, k));
@@ -112,23 +127,21 @@ static lac_status start_validation(lac_run *run) {
 }
 
 /* Which of `attempts` linear encoders without bias, weights (attempts, L, padded D), has the best validation precision
- * over all shards; the first where nothing is validated. Uses the trainers' own weights as scratch. */
+ * over all shards; the first where nothing is validated. */
 static lac_status choose_start(lac_run *run, int64_t attempts, const float *weights, int64_t *best) {
-  int64_t size = run->common.bits * lac_padded(run->common.columns), shards = run->team->count;
-  double *mine = NULL, *all = NULL;
+  int64_t shards = run->team->count;
+  double(*mine)[2] = NULL, *all = NULL;
   lac_status status = LAC_OK;
-  LAC_TRY_GOTO(status, LAC_NEW(run->context, 2 * shards * attempts, &mine), done);
+  LAC_TRY_GOTO(status, LAC_NEW(run->context, shards * attempts, &mine), done);
   LAC_TRY_GOTO(status, LAC_NEW(run->context, 2 * attempts, &all), done);
-  for (int64_t i = 0; !status && i < shards * attempts; i++) {
-    lac_trainer *trainer = &run->trainers[i / attempts];
-    memcpy(trainer->model.weight, weights + i % attempts * size, (size_t)size * sizeof *weights);
-    status = lac_validate(trainer, run->context, &mine[2 * i], &mine[2 * i + 1]);
+  for (int64_t shard = 0; !status && shard < shards; shard++) {
+    status = lac_validate_starts(&run->trainers[shard], run->context, attempts, weights, mine + shard * attempts);
   }
   if (run->team->world) {
     status = lac_world_agree(run->team->world, status);
   }
   LAC_TRY_GOTO(status, status, done);
-  LAC_TRY_GOTO(status, lac_team_sum_f64(run->context, run->team, mine, 2 * attempts, all), done);
+  LAC_TRY_GOTO(status, lac_team_sum_f64(run->context, run->team, (const double *)mine, 2 * attempts, all), done);
   *best = 0; /* the number of queries is the same for all */
   for (int64_t attempt = 1; attempt < attempts; attempt++) {
     *best = all[2 * attempt] > all[2 * *best] ? attempt : *best;

@@ -12,6 +12,9 @@ static int64_t bytes_per_point(const lac_hash_options *options) {
 void lac_hash_options_resolve(lac_hash_options *options, int64_t points, int64_t columns, int workers) {
   int64_t submodels = 2 * options->bits;
   options->validation = lac_validation_queries(options, points);
+  if (options->subsample == 0) {
+    options->subsample = lac_subsample(options, points, columns);
+  }
   if (options->encoder == LAC_ENCODER_LINEAR) {
     options->sample = lac_start_rows(options, columns);
   }

@@ -247,13 +247,21 @@ static const float *itq_single(lac_itq *itq, int64_t attempt) {
   return itq->single;
 }
 
-/* B'V = S W T' of each attempt: the rotation that turns V towards B is R = T S'. */
-static lac_status itq_turn(lac_context *context, lac_itq *itq) {
+/* B'V = S W T' of each attempt: the rotation that turns V towards B is R = T S'. Workers take turns at the attempts;
+ * of those of others they leave zeros. */
+static lac_status itq_turn(lac_context *context, const lac_team *team, lac_itq *itq) {
   int64_t bits = itq->bits, square = bits * bits;
   for (int64_t attempt = 0; attempt < itq->attempts; attempt++) {
+    double *rotation = itq->rotation + attempt * square;
+    if (team->world && attempt % team->total != team->first) {
+      memset(rotation, 0, (size_t)square * sizeof *rotation);
+      continue;
+    }
     LAC_TRY(lac_svd(context, bits, itq->sum + attempt * square, itq->singular, itq->left, itq->right));
-    lac_dgemm(true, true, bits, bits, bits, 1, itq->right, bits, itq->left, bits, 0, itq->rotation + attempt * square,
-              bits);
+    lac_dgemm(true, true, bits, bits, bits, 1, itq->right, bits, itq->left, bits, 0, rotation, bits);
+    for (int64_t i = 0; i < square; i++) {
+      rotation[i] += 0; /* no zero is negative: as after the addition of others' zeros */
+    }
   }
   return LAC_OK;
 }
@@ -269,12 +277,13 @@ static lac_status itq_round(lac_context *context, const lac_team *team, const la
     }
   }
   LAC_TRY(lac_team_sum_f64(context, team, itq->products, all, itq->sum));
-  lac_status status = team->first == 0 ? itq_turn(context, itq) : LAC_OK;
+  lac_status status = itq_turn(context, team, itq);
   if (team->world) {
-    status = lac_world_agree(team->world, status);
+    LAC_TRY(lac_world_agree(team->world, status));
+    status = itq->attempts > 1 ? lac_world_sum_f64(team->world, itq->rotation, all)
+                               : lac_team_share(team, itq->rotation, (size_t)all * sizeof *itq->rotation);
   }
-  LAC_TRY(status);
-  return lac_team_share(team, itq->rotation, (size_t)all * sizeof *itq->rotation);
+  return status;
 }
 
 static lac_status itq_start(lac_context *context, const lac_team *team, const lac_start_sample *sample, int64_t padded,

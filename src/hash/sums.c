@@ -2,7 +2,8 @@
  *
  * Why sums and not stochastic gradients: one lap gives the exact fit, a stochastic fit of the same size needs several
  * laps and is never exact. And a Z step changes few bits, so that the sums are brought up to date from the bits that
- * changed: a pass of 2 L D flop per point becomes one of a few additions of a row. */
+ * changed: a pass of 2 L D flop per point becomes one of a few additions of a row. Rows that have joined a subsample
+ * are added whole, once. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -15,7 +16,7 @@ enum { LAC_SUMS_ROWS = 65536 }; /* rows whose sums are gathered apart, and added
 
 typedef struct lac_gather {
   lac_trainer *trainer;
-  double *runs; /* (runs, L + 1, L + 1 + D), and behind each the sum of |x|^2 of a first pass */
+  double *runs; /* (runs, L + 1, L + 1 + D), and behind each the sum of |x|^2 of rows not summed before */
   int64_t size; /* of one of them */
 } lac_gather;
 
@@ -112,9 +113,12 @@ static lac_status gather_run(void *argument, lac_context *context, int64_t run, 
   LAC_TRY_GOTO(status, LAC_NEW(context, head, &set), done);
   int64_t end = (run + 1) * LAC_SUMS_ROWS < trainer->x.count ? (run + 1) * LAC_SUMS_ROWS : trainer->x.count;
   for (int64_t first = run * LAC_SUMS_ROWS; first < end; first += LAC_BLOCK) {
-    int64_t n = end - first < LAC_BLOCK ? end - first : LAC_BLOCK;
+    int64_t n = end - first < LAC_BLOCK ? end - first : LAC_BLOCK, block = first / LAC_BLOCK;
+    if (block % trainer->subsample != 0) {
+      continue;
+    }
     add_pairs(common, trainer->codes + first * words, n, set, sums);
-    if (!trainer->summed_before) {
+    if (trainer->summed_subsample == 0 || block % trainer->summed_subsample != 0) {
       LAC_TRY_GOTO(status, lac_rows_read(context, &trainer->x, first, n, x), done);
       add_products(trainer, first, n, x, bits, product, sums);
       sums[gather->size] += squares(x, n, padded);
@@ -161,7 +165,7 @@ lac_status lac_sums_update(lac_context *context, lac_trainer *trainer) {
       }
     }
     memcpy(trainer->summed, trainer->codes, (size_t)(trainer->x.count * common->words) * sizeof *trainer->summed);
-    trainer->summed_before = true;
+    trainer->summed_subsample = trainer->subsample;
   }
   lac_free(gather.runs);
   lac_profile_add(context, "w sums", lac_seconds() - start, 0, 0, 0);
@@ -171,10 +175,11 @@ lac_status lac_sums_update(lac_context *context, lac_trainer *trainer) {
 lac_status lac_decoder_solve(lac_context *context, const lac_training *common, const double *sums, float *decoder,
                              double *explained) {
   int64_t head = common->bits + 1, columns = common->columns, stride = head + columns, padded = lac_padded(columns);
-  double *gram = NULL, *right = NULL;
+  double *gram = NULL, *right = NULL, *square = NULL;
   lac_status status = LAC_OK;
   LAC_TRY_GOTO(status, LAC_NEW(context, head * head, &gram), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, head * columns, &right), done);
+  LAC_TRY_GOTO(status, LAC_NEW(context, head * head, &square), done);
   double points = sums[common->bits * stride + common->bits];
   for (int64_t l = 0; l < head; l++) {
     memcpy(gram + l * head, sums + l * stride, (size_t)head * sizeof *gram);
@@ -182,6 +187,7 @@ lac_status lac_decoder_solve(lac_context *context, const lac_training *common, c
     gram[l * head + l] += 1e-7 * points; /* a bit that never changes, or two equal bits */
   }
   LAC_TRY_GOTO(status, lac_solve_definite(context, head, gram, columns, right), done);
+  lac_dgemm(false, true, head, head, columns, 1, right, columns, right, columns, 0, square, head);
   *explained = 0;
   for (int64_t l = 0; l < head; l++) {
     /* |X|^2 - |X - Z F|^2 = 2 <F, Z'X> - <F, Z'Z F> */
@@ -190,15 +196,12 @@ lac_status lac_decoder_solve(lac_context *context, const lac_training *common, c
       decoder[l * padded + c] = (float)right[l * columns + c];
     }
     for (int64_t k = 0; k < head; k++) {
-      double inner = 0;
-      for (int64_t c = 0; c < columns; c++) {
-        inner += right[l * columns + c] * right[k * columns + c];
-      }
-      *explained -= sums[l * stride + k] * inner;
+      *explained -= sums[l * stride + k] * square[l * head + k];
     }
   }
 done:
   lac_free(gram);
   lac_free(right);
+  lac_free(square);
   return status;
 }

@@ -17,7 +17,7 @@ static void tell(const lac_run *run, const char *phase, const lac_mac_report *re
   if (!run->progress || run->team->first != 0) {
     return;
   }
-  lac_hash_progress progress = {.phase = phase};
+  lac_hash_progress progress = {.phase = phase, .points = run->statistics.points};
   if (report) {
     double total = (double)report->points * run->common.variance;
     progress.mac = *report;
@@ -202,6 +202,7 @@ static lac_status count_control(lac_run *run, lac_hash_result *result) {
 static lac_status finish(lac_run *run, lac_hash_result *result) {
   double square = run->common.variance * (double)run->statistics.points, explained = 0;
   for (int shard = 0; shard < run->team->count; shard++) {
+    run->trainers[shard].subsample = 1; /* also when mu left the numbers while it was more */
     LAC_TRY(lac_trainer_encode(run->context, &run->trainers[shard], run->trainers[shard].codes));
   }
   LAC_TRY(lac_run_fit_decoder(run, &explained));
@@ -220,7 +221,7 @@ static lac_status learn(lac_run *run, lac_hash_result *result) {
   for (int shard = 0; shard < run->team->count; shard++) {
     shards[shard] = &run->trainers[shard];
   }
-  lac_mac_problem problem = lac_hash_problem(run->common.bits, validate);
+  lac_mac_problem problem = lac_hash_problem(run->common.bits, validate, run->trainers[0].subsample > 1);
   lac_status status = lac_mac_run(run->context, run->team, &problem, shards, &options, on_report, run, &mac);
   lac_free(shards);
   result->iterations = mac.iterations;
@@ -259,6 +260,7 @@ static lac_status run_training(lac_run *run, lac_hash **model, lac_hash_result *
   }
   for (int shard = 0; shard < run->team->count; shard++) {
     LAC_TRY(lac_trainer_create(run->context, &run->common, run->team->first + shard, &run->trainers[shard]));
+    run->trainers[shard].subsample = lac_subsample(options, run->statistics.points, run->common.columns);
   }
   LAC_TRY(lac_run_begin(run));
   result->init_seconds = lac_seconds() - run->start;

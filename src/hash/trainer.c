@@ -23,10 +23,10 @@ lac_status lac_trainer_create(lac_context *context, const lac_training *common, 
   int64_t rows = trainer->x.count;
   trainer->common = common;
   trainer->number = number;
-  trainer->chunks = (rows + LAC_CHUNK - 1) / LAC_CHUNK;
+  trainer->subsample = 1;
   LAC_TRY(parameters_create(context, common, &trainer->model));
   LAC_TRY(LAC_NEW(context, rows * common->words, &trainer->codes));
-  LAC_TRY(LAC_NEW(context, trainer->chunks, &trainer->order));
+  LAC_TRY(LAC_NEW(context, (rows + LAC_CHUNK - 1) / LAC_CHUNK, &trainer->order));
   LAC_TRY(LAC_NEW(context, rows * common->words, &trainer->summed));
   LAC_TRY(LAC_NEW(context, (common->bits + 1) * (common->bits + 1 + common->columns), &trainer->local));
   if (common->options->method != LAC_HASH_BA) {
@@ -62,14 +62,16 @@ static lac_status restore(void *shard, lac_context *context) {
   lac_trainer *trainer = shard;
   parameters_copy(trainer->common, &trainer->kept, &trainer->model);
   memcpy(trainer->codes, trainer->kept_codes, (size_t)(trainer->x.count * trainer->common->words) * sizeof(uint64_t));
+  lac_validation_set_taken(trainer->validation, false);
   return LAC_OK;
 }
 
 static int64_t points(const void *shard) {
-  return ((const lac_trainer *)shard)->x.count;
+  const lac_trainer *trainer = shard;
+  return lac_subsample_rows(trainer->x.count, trainer->subsample);
 }
 
-lac_mac_problem lac_hash_problem(int64_t bits, bool validate) {
+lac_mac_problem lac_hash_problem(int64_t bits, bool validate, bool widen) {
   return (lac_mac_problem){.name = "binary autoencoder",
                            .submodels = 2 * bits,
                            .points = points,
@@ -81,6 +83,7 @@ lac_mac_problem lac_hash_problem(int64_t bits, bool validate) {
                            .w_end = lac_w_end,
                            .z_step = lac_z_step,
                            .validate = validate ? lac_validate : NULL,
+                           .widen = widen ? lac_z_widen : NULL,
                            .save = save,
                            .restore = restore};
 }

@@ -70,15 +70,31 @@ typedef struct lac_trainer {
   lac_rows input; /* encoder inputs: x itself, or RBF features as bytes */
   lac_parameters model, kept;
   uint64_t *codes, *kept_codes; /* Z (rows, words) */
-  uint64_t *summed;             /* (rows, words): the codes that local holds the sums of, once summed_before */
+  uint64_t *summed;             /* (rows, words): the codes that local holds the sums of, where it does */
   double *local, *sums;         /* (L + 1, L + 1 + columns): [Z 1]^T [Z 1 X] of this shard, and of all */
-  double square;                /* sum of |x|^2 over the shard, once summed_before */
-  bool summed_before;
-  int64_t *order; /* chunks in the order of this iteration */
-  int64_t chunks;
-  int64_t relaxed_starts; /* Z steps that still make a relaxed start */
+  double square;                /* sum of |x|^2 over the rows that local holds the sums of */
+  int64_t subsample;            /* blocks with a multiple of this number take part in the steps; 1: all do */
+  int64_t summed_subsample;     /* the subsample that local holds the sums of; 0: of no block yet */
+  int64_t *order;               /* chunks that take part, in the order of this iteration */
+  int64_t chunks;               /* how many they are */
+  int64_t relaxed_starts;       /* Z steps that still make a relaxed start */
   struct lac_validation *validation;
 } lac_trainer;
+
+/* Of `rows` rows, those in a subsample of every `subsample`-th block. */
+static inline int64_t lac_subsample_rows(int64_t rows, int64_t subsample) {
+  int64_t blocks = (rows + LAC_BLOCK - 1) / LAC_BLOCK, taken = (blocks + subsample - 1) / subsample;
+  int64_t missing = blocks > 0 && (blocks - 1) % subsample == 0 ? blocks * LAC_BLOCK - rows : 0;
+  return taken * LAC_BLOCK - missing;
+}
+
+/* The number of the i-th row of a subsample: the same for units of rows that a block has `unit` of. */
+static inline int64_t lac_subsample_at(int64_t i, int64_t unit, int64_t subsample) {
+  return i / unit * subsample * unit + i % unit;
+}
+
+/* The subsample that a run over so many points begins with, 1 where it begins with all. */
+int64_t lac_subsample(const lac_hash_options *options, int64_t points, int64_t columns);
 
 /* What options and the number of columns must satisfy together. Errors: USAGE, INPUT. */
 LAC_MUST_USE lac_status lac_hash_options_check(lac_context *context, const lac_hash_options *options, int64_t columns);
@@ -99,7 +115,7 @@ void lac_trainer_clear(lac_trainer *trainer);
  * its first lap. They alternate because the ring starts each worker with a contiguous block of submodels, and an
  * encoder costs a pass over the data where a group costs next to nothing: every worker begins with its share of both.
  */
-lac_mac_problem lac_hash_problem(int64_t bits, bool validate);
+lac_mac_problem lac_hash_problem(int64_t bits, bool validate, bool widen);
 
 static inline bool lac_is_encoder(int64_t m) {
   return m % 2 == 0;
@@ -108,7 +124,7 @@ static inline bool lac_is_encoder(int64_t m) {
 /* Columns [first, last) of [Z 1 X] whose sums travel with decoder group g of L. */
 void lac_decoder_group(int64_t bits, int64_t columns, int64_t g, int64_t *first, int64_t *last);
 
-/* Brings the shard's own sums up to date with its codes. */
+/* Brings the shard's own sums up to date with the codes of the rows that take part. */
 LAC_MUST_USE lac_status lac_sums_update(lac_context *context, lac_trainer *trainer);
 
 /* The least-squares decoder from the sums over all shards, into decoder (L + 1, padded columns); *explained is what it
@@ -116,7 +132,7 @@ LAC_MUST_USE lac_status lac_sums_update(lac_context *context, lac_trainer *train
 LAC_MUST_USE lac_status lac_decoder_solve(lac_context *context, const lac_training *common, const double *sums,
                                           float *decoder, double *explained);
 
-/* Codes of the shard's rows under the current encoder, h(x): codes (rows, words). */
+/* Codes under the current encoder, h(x), of the shard's rows that take part: codes (rows, words). */
 LAC_MUST_USE lac_status lac_trainer_encode(lac_context *context, lac_trainer *trainer, uint64_t *codes);
 
 /* Bytes of submodel m while it travels, without its envelope. */
@@ -131,11 +147,24 @@ LAC_MUST_USE lac_status lac_w_train(void *shard, lac_context *context, int64_t c
 LAC_MUST_USE lac_status lac_w_unpack(void *shard, lac_context *context, int64_t m, const void *state);
 LAC_MUST_USE lac_status lac_w_end(void *shard, lac_context *context);
 LAC_MUST_USE lac_status lac_z_step(void *shard, lac_context *context, double mu, lac_mac_sums *sums);
+LAC_MUST_USE lac_status lac_z_widen(void *shard, lac_context *context, double mu);
 LAC_MUST_USE lac_status lac_validate(void *shard, lac_context *context, double *sum, double *weight);
 
-/* Validation within a shard: queries and a base sample of its own, so that no data travel. */
+/* lac_validate for `count` linear encoders without bias in place of the trainer's, weights (count, L, padded D), by one
+ * reading of the rows: results (count) of sum and weight each. */
+LAC_MUST_USE lac_status lac_validate_starts(lac_trainer *trainer, lac_context *context, int64_t count,
+                                            const float *weights, double (*results)[2]);
+
+/* Validation within a shard: queries and a base sample of its own, from the rows that take part, so that no data
+ * travel. */
 LAC_MUST_USE lac_status lac_validation_create(lac_context *context, lac_trainer *trainer, int64_t queries, int64_t base,
                                               int64_t k);
+/* Takes h(x) of rows [first, first + n), packed codes `bytes` long each, from a Z step, which finds them anyway: where
+ * validation uses one of them. For several threads at once, of different rows. Takes NULL. */
+void lac_validation_take(struct lac_validation *validation, int64_t first, int64_t n, const uint8_t *codes);
+/* Whether all codes have been taken under the current encoder, so that lac_validate needs none of its own. Takes NULL.
+ */
+void lac_validation_set_taken(struct lac_validation *validation, bool taken);
 void lac_validation_destroy(struct lac_validation *validation);
 
 #endif

@@ -53,7 +53,14 @@ lac_status lac_w_begin(void *shard, lac_context *context, int64_t iteration) {
   lac_trainer *trainer = shard;
   lac_random stream = lac_random_stream(trainer->common->options->seed, LAC_RANDOM_DATA_ORDER, (uint64_t)iteration,
                                         (uint64_t)trainer->number);
+  const int64_t unit = LAC_BLOCK / LAC_CHUNK;
+  int64_t rows = lac_subsample_rows(trainer->x.count, trainer->subsample);
+  trainer->chunks = (rows + LAC_CHUNK - 1) / LAC_CHUNK;
   lac_random_permutation(&stream, trainer->chunks, trainer->order);
+  for (int64_t c = 0; c < trainer->chunks; c++) {
+    trainer->order[c] = lac_subsample_at(trainer->order[c], unit, trainer->subsample);
+  }
+  lac_validation_set_taken(trainer->validation, false); /* the encoder will change */
   return lac_sums_update(context, trainer);
 }
 
@@ -362,7 +369,8 @@ lac_status lac_w_train(void *shard, lac_context *context, int64_t count, const i
   visit.parts = common->options->threads;
   status = lac_parallel(context, visit.parts, visit.parts, visit_part, &visit);
   lac_profile_add(context, "w train", lac_seconds() - start, 0, 0,
-                  4.0 * (double)(trainer->x.count * visit.count * passes * common->features));
+                  4.0 * (double)(lac_subsample_rows(trainer->x.count, trainer->subsample) * visit.count * passes *
+                                 common->features));
 done:
   lac_free(encoders);
   lac_free(encoder_states);

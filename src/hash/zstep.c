@@ -24,8 +24,9 @@ typedef struct lac_zscratch {
   float *x, *input;                        /* (LAC_BLOCK, padded) */
   float *product;                          /* room for margins and c */
   float *relaxed, *clipped, *dual, *right; /* (LAC_BLOCK, L) */
-  float *sign, *cost, *v;                  /* (padded L) */
+  float *sign, *cost, *v;                  /* (64 words) */
   uint64_t *h, *try_code, *best;           /* (LAC_BLOCK, words), (words), (words) */
+  uint8_t *packed;                         /* (LAC_BLOCK, bytes of a code): h */
 } lac_zscratch;
 
 /* What the points of a Z step share. */
@@ -33,7 +34,7 @@ typedef struct lac_zstep {
   lac_trainer *trainer;
   double mu;
   lac_flips flips;
-  lac_flip_fn kernel;
+  const lac_flip_kernels *kernels;
   float *gram, *diagonal; /* (L, padded), (padded) */
   int64_t width, stride;  /* L rounded up for a product; from a point's margins or c to the next's */
   lac_factor *encoder;    /* margins; and behind them c where the inputs of both are the same */
@@ -44,6 +45,7 @@ typedef struct lac_zstep {
   const lac_exact_kernels *exact_kernels;
   int *order;             /* (L): the bit that column l here belongs to: P of enumerate.h, or as they are */
   uint16_t codes[2][256]; /* what a byte of a code in that order is in the model's, when exact */
+  int64_t leave;          /* blocks with a multiple of this number are left as they are; 0: none */
   float *relax;           /* (L, L): (G + r I)^-1 when a relaxed start is made, else NULL */
   float weight;           /* r */
   lac_mac_sums *sums;     /* by block */
@@ -52,7 +54,7 @@ typedef struct lac_zstep {
 
 static lac_status scratch_create(lac_context *context, const lac_zstep *step, lac_zscratch *scratch) {
   const lac_trainer *trainer = step->trainer;
-  int64_t bits = trainer->common->bits, words = trainer->common->words, padded = lac_padded(bits);
+  int64_t bits = trainer->common->bits, words = trainer->common->words;
   int64_t relaxed = step->relax ? LAC_BLOCK * bits : 0;
   LAC_TRY(LAC_NEW(context, LAC_BLOCK * trainer->x.padded, &scratch->x));
   LAC_TRY(LAC_NEW(context, step->decoder ? LAC_BLOCK * trainer->input.padded : 0, &scratch->input));
@@ -61,10 +63,11 @@ static lac_status scratch_create(lac_context *context, const lac_zstep *step, la
   LAC_TRY(LAC_NEW(context, relaxed, &scratch->clipped));
   LAC_TRY(LAC_NEW(context, relaxed, &scratch->dual));
   LAC_TRY(LAC_NEW(context, relaxed, &scratch->right));
-  LAC_TRY(LAC_NEW(context, padded, &scratch->sign));
-  LAC_TRY(LAC_NEW(context, padded, &scratch->cost));
-  LAC_TRY(LAC_NEW(context, padded, &scratch->v));
+  LAC_TRY(LAC_NEW(context, 64 * words, &scratch->sign));
+  LAC_TRY(LAC_NEW(context, 64 * words, &scratch->cost));
+  LAC_TRY(LAC_NEW(context, 64 * words, &scratch->v));
   LAC_TRY(LAC_NEW(context, LAC_BLOCK * words, &scratch->h));
+  LAC_TRY(LAC_NEW(context, LAC_BLOCK * ((bits + 7) / 8), &scratch->packed));
   LAC_TRY(LAC_NEW(context, words, &scratch->try_code));
   return LAC_NEW(context, words, &scratch->best);
 }
@@ -81,6 +84,7 @@ static void scratch_clear(lac_zscratch *scratch) {
   lac_free(scratch->cost);
   lac_free(scratch->v);
   lac_free(scratch->h);
+  lac_free(scratch->packed);
   lac_free(scratch->try_code);
   lac_free(scratch->best);
 }
@@ -96,7 +100,7 @@ lac_status lac_trainer_encode(lac_context *context, lac_trainer *trainer, uint64
   LAC_TRY_GOTO(status, LAC_NEW(context, LAC_BLOCK * padded, &input), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, LAC_BLOCK * lac_factor_width(encoding.factor), &margin), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, LAC_BLOCK * encoding.bytes, &packed), done);
-  for (int64_t first = 0; first < trainer->x.count; first += LAC_BLOCK) {
+  for (int64_t first = 0; first < trainer->x.count; first += LAC_BLOCK * trainer->subsample) {
     int64_t n = trainer->x.count - first < LAC_BLOCK ? trainer->x.count - first : LAC_BLOCK;
     LAC_TRY_GOTO(status, lac_rows_read(context, &trainer->input, first, n, input), done);
     lac_encoding_run(&encoding, input, n, margin, packed);
@@ -255,19 +259,21 @@ static lac_status prepare_flips(lac_context *context, lac_zstep *step, double *g
   const float *decoder = step->trainer->model.decoder;
   int64_t bits = step->trainer->common->bits, columns = step->trainer->common->columns, padded = lac_padded(columns);
   int64_t width = lac_padded(bits);
-  double trace = 0;
+  double trace = 0, *wide;
   LAC_TRY(LAC_NEW(context, bits * width, &step->gram));
   LAC_TRY(LAC_NEW(context, width, &step->diagonal));
   LAC_TRY(LAC_NEW(context, bits, &step->order));
+  LAC_TRY(LAC_NEW(context, bits * columns, &wide));
+  for (int64_t i = 0; i < bits * columns; i++) {
+    wide[i] = (double)decoder[i / columns * padded + i % columns];
+  }
+  lac_dgemm(false, true, bits, bits, columns, 1, wide, columns, wide, columns, 0, gram, bits);
+  lac_free(wide);
   for (int64_t l = 0; l < bits; l++) {
     step->order[l] = (int)l;
     for (int64_t k = 0; k <= l; k++) {
-      double sum = 0;
-      for (int64_t c = 0; c < columns; c++) {
-        sum += (double)decoder[l * padded + c] * (double)decoder[k * padded + c];
-      }
-      gram[l * bits + k] = gram[k * bits + l] = sum;
-      step->gram[l * width + k] = step->gram[k * width + l] = (float)sum;
+      gram[k * bits + l] = gram[l * bits + k]; /* to the last digit */
+      step->gram[l * width + k] = step->gram[k * width + l] = (float)gram[l * bits + k];
     }
     step->diagonal[l] = (float)gram[l * bits + l];
     trace += gram[l * bits + l];
@@ -280,7 +286,7 @@ static lac_status prepare_flips(lac_context *context, lac_zstep *step, double *g
                             .gram = step->gram,
                             .diagonal = step->diagonal,
                             .threshold = (float)(1e-6 * (trace / (double)bits + step->mu))};
-  step->kernel = lac_flip_kernel(lac_cpu_isa());
+  step->kernels = lac_flip_kernels_of(lac_cpu_isa());
   return LAC_OK;
 }
 
@@ -349,45 +355,17 @@ static void zstep_clear(lac_zstep *step) {
 
 /* ---- one point ---- */
 
-/* v = G z - c, signs and costs of the code z. */
+/* The state of code z in scratch. */
 static void start_from(const lac_zstep *step, const uint64_t *z, const uint64_t *h, const float *c,
                        lac_zscratch *scratch) {
-  int64_t bits = step->flips.bits, width = step->flips.padded;
-  float mu = (float)step->mu;
-  for (int64_t l = 0; l < bits; l++) {
-    scratch->v[l] = -c[l];
-    uint64_t bit = z[l / 64] >> (l % 64) & 1;
-    scratch->sign[l] = bit ? -1 : 1;
-    scratch->cost[l] = bit == (h[l / 64] >> (l % 64) & 1) ? mu : -mu;
-  }
-  for (int64_t l = bits; l < width; l++) {
-    scratch->v[l] = scratch->sign[l] = scratch->cost[l] = 0;
-  }
-  for (int64_t word = 0; word < step->trainer->common->words; word++) {
-    for (uint64_t rest = z[word]; rest; rest &= rest - 1) {
-      const float *row = step->gram + (word * 64 + __builtin_ctzll(rest)) * width;
-      for (int64_t k = 0; k < width; k++) {
-        scratch->v[k] += row[k];
-      }
-    }
-  }
+  step->kernels->start(&step->flips, z, h, (float)step->mu, c, scratch->sign, scratch->cost, scratch->v);
 }
 
 /* z'Gz - 2 c'z + mu Hamming(z, h) of the state in scratch, and its code. */
 static double value_of(const lac_zstep *step, const float *c, const lac_zscratch *scratch, uint64_t *code,
                        int64_t *distance) {
-  double value = 0;
-  int64_t differ = 0;
-  memset(code, 0, (size_t)step->trainer->common->words * sizeof *code);
-  for (int64_t l = 0; l < step->flips.bits; l++) {
-    if (scratch->sign[l] < 0) {
-      code[l / 64] |= UINT64_C(1) << (l % 64);
-      value += (double)scratch->v[l] - (double)c[l];
-    }
-    differ += scratch->cost[l] < 0;
-  }
-  *distance = differ;
-  return value + step->mu * (double)differ;
+  double value = step->kernels->value(&step->flips, scratch->sign, scratch->cost, scratch->v, c, code, distance);
+  return value + step->mu * (double)*distance;
 }
 
 typedef struct lac_best {
@@ -398,7 +376,7 @@ typedef struct lac_best {
 /* Flips from the state in scratch; keeps the result if it is strictly better. */
 static void descend(const lac_zstep *step, const float *c, lac_zscratch *scratch, lac_best *best) {
   int64_t distance;
-  step->kernel(&step->flips, scratch->sign, scratch->cost, scratch->v);
+  step->kernels->flips(&step->flips, scratch->sign, scratch->cost, scratch->v);
   double value = value_of(step, c, scratch, scratch->try_code, &distance);
   if (value < best->value) {
     best->value = value;
@@ -492,14 +470,16 @@ static void optimise_point(const lac_zstep *step, const float *c, const float *c
 
 /* ---- a block of points ---- */
 
-static void optimise_with_flips(const lac_zstep *step, int64_t n, const float *margins, const float *c, uint64_t *codes,
+static void optimise_with_flips(const lac_zstep *step, int64_t first, int64_t n, const float *margins, const float *c,
                                 lac_zscratch *scratch, lac_mac_sums *sums) {
-  int64_t bits = step->flips.bits, words = step->trainer->common->words;
-  uint8_t packed[1024 / 8];
+  int64_t bits = step->flips.bits, words = step->trainer->common->words, bytes = (bits + 7) / 8;
+  uint64_t *codes = step->trainer->codes + first * words;
   for (int64_t i = 0; i < n; i++) {
-    (void)step->sign(margins + i * step->stride, step->bias, (bits + 7) / 8, packed);
-    lac_words_of(packed, (bits + 7) / 8, scratch->h + i * words);
+    uint8_t *packed = scratch->packed + i * bytes;
+    (void)step->sign(margins + i * step->stride, step->bias, bytes, packed);
+    lac_words_of(packed, bytes, scratch->h + i * words);
   }
+  lac_validation_take(step->trainer->validation, first, n, scratch->packed);
   if (step->relax) {
     relax_block(step, n, c, scratch->h, scratch);
   }
@@ -509,19 +489,31 @@ static void optimise_with_flips(const lac_zstep *step, int64_t n, const float *m
   }
 }
 
-static void optimise_exactly(const lac_zstep *step, int64_t n, const float *margins, const float *c, uint64_t *codes,
-                             lac_mac_sums *sums) {
+/* A code in the model's order of bits. */
+static uint16_t in_order(const lac_zstep *step, uint32_t code) {
+  return step->codes[0][code & 255] | step->codes[1][code >> 8];
+}
+
+static void optimise_exactly(const lac_zstep *step, int64_t first, int64_t n, const float *margins, const float *c,
+                             lac_zscratch *scratch, lac_mac_sums *sums) {
+  uint64_t *codes = step->trainer->codes + first; /* of one word each */
   uint32_t h[LAC_BLOCK] = {0};
   lac_exact_point points[LAC_BLOCK];
+  int64_t bytes = (step->flips.bits + 7) / 8;
   for (int64_t i = 0; i < n; i++) {
     uint8_t packed[2] = {0};
-    (void)step->sign(margins + i * step->stride, step->bias, (step->flips.bits + 7) / 8, packed);
+    (void)step->sign(margins + i * step->stride, step->bias, bytes, packed);
     h[i] = packed[0] | (uint32_t)packed[1] << 8;
+    uint16_t code = in_order(step, h[i]);
+    for (int64_t byte = 0; byte < bytes; byte++) {
+      scratch->packed[i * bytes + byte] = (uint8_t)(code >> 8 * byte);
+    }
   }
+  lac_validation_take(step->trainer->validation, first, n, scratch->packed);
   step->exact_kernels->points(step->exact, n, c, step->stride, h, points);
   for (int64_t i = 0; i < n; i++) {
     uint32_t z = points[i].z;
-    codes[i] = step->codes[0][z & 255] | step->codes[1][z >> 8];
+    codes[i] = in_order(step, z);
     sums->nested += (double)points[i].nested;
     sums->penalised += (double)points[i].value;
     sums->disagreements += __builtin_popcount(z ^ h[i]);
@@ -533,7 +525,6 @@ static lac_status optimise_block(void *argument, lac_context *context, int64_t b
   lac_trainer *trainer = step->trainer;
   int64_t first = block * LAC_BLOCK;
   int64_t n = trainer->x.count - first < LAC_BLOCK ? trainer->x.count - first : LAC_BLOCK;
-  uint64_t *codes = trainer->codes + first * trainer->common->words;
   float *c = scratch->product + (step->decoder ? LAC_BLOCK : 1) * step->width;
   LAC_TRY(lac_rows_read(context, &trainer->x, first, n, scratch->x));
   if (step->decoder) {
@@ -549,9 +540,9 @@ static lac_status optimise_block(void *argument, lac_context *context, int64_t b
     }
   }
   if (step->exact) {
-    optimise_exactly(step, n, scratch->product, c, codes, &step->sums[block]);
+    optimise_exactly(step, first, n, scratch->product, c, scratch, &step->sums[block]);
   } else {
-    optimise_with_flips(step, n, scratch->product, c, codes, scratch, &step->sums[block]);
+    optimise_with_flips(step, first, n, scratch->product, c, scratch, &step->sums[block]);
   }
   step->sums[block].points = n;
   return lac_context_interrupted(context) ? lac_fail(context, LAC_E_INTERRUPTED, "interrupted in a Z step") : LAC_OK;
@@ -563,47 +554,45 @@ enum { LAC_BLOCKS_PER_RUN = 32 };
 static lac_status optimise_run(void *argument, lac_context *context, int64_t run, int thread) {
   lac_zstep *step = argument;
   int64_t blocks = (step->trainer->x.count + LAC_BLOCK - 1) / LAC_BLOCK;
-  lac_status status = LAC_OK;
-  for (int64_t block = run * LAC_BLOCKS_PER_RUN; !status && block < blocks && block < (run + 1) * LAC_BLOCKS_PER_RUN;
-       block++) {
-    status = optimise_block(step, context, block, &step->scratch[thread]);
+  int64_t end = (run + 1) * LAC_BLOCKS_PER_RUN;
+  for (int64_t block = run * LAC_BLOCKS_PER_RUN; block < blocks && block < end; block++) {
+    if (block % step->trainer->subsample == 0 && (step->leave == 0 || block % step->leave != 0)) {
+      LAC_TRY(optimise_block(step, context, block, &step->scratch[thread]));
+    }
   }
-  return status;
+  return LAC_OK;
 }
 
-/* Sum of |x - a|^2 over the shard, from sums that are there already: what the objectives of the points leave out. */
+/* Sum of |x - a|^2 over the points, from sums that are there already: what the objectives of the points leave out. */
 static double squared_offsets(const lac_trainer *trainer) {
   const lac_training *common = trainer->common;
   int64_t bits = common->bits, head = bits + 1;
-  const double *sum = trainer->local + bits * (head + common->columns) + head; /* of x */
+  const double *ones = trainer->local + bits * (head + common->columns);
+  const double *sum = ones + head; /* of x */
   const float *offset = trainer->model.decoder + bits * trainer->x.padded;
-  double total = trainer->square;
+  double total = trainer->square, points = ones[bits];
   for (int64_t c = 0; c < common->columns; c++) {
     double a = (double)offset[c];
-    total += a * ((double)trainer->x.count * a - 2 * sum[c]);
+    total += a * (points * a - 2 * sum[c]);
   }
   return total;
 }
 
-lac_status lac_z_step(void *shard, lac_context *context, double mu, lac_mac_sums *sums) {
-  lac_trainer *trainer = shard;
+/* The points of all blocks that take part, but for multiples of `leave`; sums without squared offsets. */
+static lac_status optimise(lac_trainer *trainer, lac_context *context, double mu, int64_t leave, lac_mac_sums *sums) {
   double start = lac_seconds();
   int64_t blocks = (trainer->x.count + LAC_BLOCK - 1) / LAC_BLOCK,
           runs = (blocks + LAC_BLOCKS_PER_RUN - 1) / LAC_BLOCKS_PER_RUN;
-  lac_zstep step = {.trainer = trainer, .mu = mu};
+  lac_zstep step = {.trainer = trainer, .mu = mu, .leave = leave};
   lac_status status =
       zstep_create(context, &step, trainer->common->bits > LAC_EXACT_BITS && trainer->relaxed_starts > 0);
+  *sums = (lac_mac_sums){0};
   if (!status) {
     status = LAC_NEW(context, blocks, &step.sums);
   }
   if (!status) {
     status = lac_parallel(context, trainer->common->options->threads, runs, optimise_run, &step);
   }
-  if (trainer->relaxed_starts > 0) {
-    trainer->relaxed_starts--;
-  }
-  double offset = squared_offsets(trainer);
-  *sums = (lac_mac_sums){.penalised = offset, .nested = offset};
   for (int64_t block = 0; !status && block < blocks; block++) {
     sums->penalised += step.sums[block].penalised;
     sums->nested += step.sums[block].nested;
@@ -612,6 +601,27 @@ lac_status lac_z_step(void *shard, lac_context *context, double mu, lac_mac_sums
   }
   zstep_clear(&step);
   lac_profile_add(context, "z codes", lac_seconds() - start, 0, 0,
-                  4.0 * (double)(trainer->x.count * trainer->common->columns * trainer->common->bits));
+                  4.0 * (double)(sums->points * trainer->common->columns * trainer->common->bits));
   return status;
+}
+
+lac_status lac_z_step(void *shard, lac_context *context, double mu, lac_mac_sums *sums) {
+  lac_trainer *trainer = shard;
+  LAC_TRY(optimise(trainer, context, mu, 0, sums));
+  if (trainer->relaxed_starts > 0) {
+    trainer->relaxed_starts--;
+  }
+  double offset = squared_offsets(trainer);
+  sums->penalised += offset;
+  sums->nested += offset;
+  lac_validation_set_taken(trainer->validation, true);
+  return LAC_OK;
+}
+
+lac_status lac_z_widen(void *shard, lac_context *context, double mu) {
+  lac_trainer *trainer = shard;
+  lac_mac_sums sums;
+  int64_t before = trainer->subsample;
+  trainer->subsample = 1;
+  return optimise(trainer, context, mu, before, &sums);
 }

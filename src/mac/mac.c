@@ -36,6 +36,16 @@ double lac_mac_visit_seconds(const lac_mac_costs *costs, int64_t points, int64_t
   return (double)points * (double)passes * point + (double)count * costs->handling;
 }
 
+lac_mac_costs lac_mac_costs_at(const lac_mac_costs *costs, int64_t iteration) {
+  lac_mac_costs at = *costs;
+  if (iteration <= costs->early) {
+    at.begin = costs->early_begin;
+    at.z = costs->early_z;
+  }
+  at.early = 0;
+  return at;
+}
+
 int64_t lac_mac_batch(const lac_mac_options *options, int64_t submodels, int workers) {
   int64_t batch = options->batch ? options->batch : (submodels + workers - 1) / workers;
   return batch < submodels ? batch : submodels;
@@ -62,6 +72,10 @@ static lac_status check_w_step(lac_context *context, const lac_team *team, const
 static lac_status check_run(lac_context *context, const lac_team *team, const lac_mac_problem *problem,
                             const lac_mac_options *options) {
   LAC_TRY(check_w_step(context, team, problem, options));
+  if (problem->widen && options->full_iterations < 1) {
+    return lac_fail(context, LAC_E_USAGE, "%s: found %lld full iterations, expected at least 1", problem->name,
+                    (long long)options->full_iterations);
+  }
   if (options->iterations < 0 || options->undo_limit < 1) {
     return lac_fail(context, LAC_E_USAGE, "%s: found %lld iterations and undo limit %lld, expected at least 0 and 1",
                     problem->name, (long long)options->iterations, (long long)options->undo_limit);
@@ -148,7 +162,8 @@ static lac_status z_step(lac_mac *mac, lac_mac_report *report) {
     }
     LAC_TRY(mac->problem->z_step(mac->shards[s], mac->context, report->mu, &mac->sums[s]));
     if (mac->team->costs && mac->team->world) {
-      lac_world_spend(mac->team->world, mac->team->costs->z * (double)mac->sums[s].points);
+      double point = lac_mac_costs_at(mac->team->costs, report->iteration).z;
+      lac_world_spend(mac->team->world, point * (double)mac->sums[s].points);
     }
   }
   report->z_seconds = now(mac->team) - start;
@@ -199,20 +214,49 @@ static lac_status iterate(lac_mac *mac, lac_mac_report *report) {
   return LAC_OK;
 }
 
+/* From a subsample to all points, with coordinates as after the Z step of an iteration at mu. */
+static lac_status widen(lac_mac *mac, int64_t iteration, double mu) {
+  double start = now(mac->team);
+  for (int s = 0; s < mac->team->count; s++) {
+    const lac_mac_costs *costs = mac->team->world ? mac->team->costs : NULL;
+    int64_t before = costs ? mac->problem->points(mac->shards[s]) : 0;
+    LAC_TRY(mac->problem->widen(mac->shards[s], mac->context, mu));
+    if (costs) {
+      double point = lac_mac_costs_at(costs, iteration).z;
+      lac_world_spend(mac->team->world, point * (double)(mac->problem->points(mac->shards[s]) - before));
+    }
+  }
+  mac->result->z_seconds += now(mac->team) - start;
+  mac->result->converged = false; /* what was found on the subsample is no end of the others */
+  mac->undone = 0;
+  return each_shard(mac, mac->problem->save);
+}
+
 static lac_status loop(lac_mac *mac, lac_mac_report_fn report_fn, void *user) {
-  double mu = mac->options->mu;
+  const lac_mac_options *options = mac->options;
+  double mu = options->mu, before = mu;
+  int64_t last = options->iterations;
+  bool narrow = mac->problem->widen != NULL;
   LAC_TRY(validate(mac, &mac->result->score));
   mac->best = mac->result->score;
-  for (int64_t i = 1; i <= mac->options->iterations && isfinite(mu); i++) {
+  for (int64_t i = 1; i <= last && isfinite(mu); i++) {
     lac_mac_report report = {.iteration = i, .mu = mu};
+    if (narrow && i > last - options->full_iterations) {
+      LAC_TRY(widen(mac, i - 1, before));
+      narrow = false;
+    }
     LAC_TRY(iterate(mac, &report));
     if (report_fn) {
       report_fn(user, &report);
     }
-    if (mac->result->converged || mac->undone == mac->options->undo_limit) {
-      break;
+    if (mac->result->converged || mac->undone == options->undo_limit) {
+      if (!narrow) {
+        break;
+      }
+      last = i + options->full_iterations; /* at most what it was: the subsample is left before its last ones */
     }
-    mu *= mac->options->mu_factor;
+    before = mu;
+    mu *= options->mu_factor;
   }
   return LAC_OK;
 }

@@ -296,7 +296,8 @@ lac_status lac_ring_step(lac_context *context, const lac_team *team, const lac_m
   }
   LAC_TRY(problem->w_begin(shard, context, iteration));
   if (team->costs) {
-    lac_world_spend(team->world, team->costs->begin * (double)problem->points(shard));
+    double point = lac_mac_costs_at(team->costs, iteration).begin;
+    lac_world_spend(team->world, point * (double)problem->points(shard));
   }
   lac_status status = ring_open(&ring, options);
   if (!status) {

@@ -37,6 +37,7 @@ static const double count = 2.1e-9;               /* of a bit in the sums */
 static const double change = 4.5e-12;             /* of a bit in the sums, per column, seldom as it is */
 static const double enumeration = 0.37e-6;        /* of a point at 16 bits */
 static const double flip = 30e-9, turn = 0.12e-9; /* of a bit, and of a pair of bits, in the search of a point */
+static const double early = 1.5;                  /* as long, what depends on how much a small mu changes */
 static const double exponential = 10e-9;
 static const double submodel = 0.4e-6, step = 1.7e-3; /* whatever the points */
 
@@ -67,7 +68,10 @@ void lac_hash_assumed(const lac_hash_case *which, lac_hash_costs *costs) {
                                     .kinds = 2,
                                     .submodel = {slower * (training * 4 * f + loss)},
                                     .handling = slower * submodel,
-                                    .z = slower * z_point(d, f, l)},
+                                    .z = slower * z_point(d, f, l),
+                                    .early = LAC_HASH_EARLY,
+                                    .early_begin = slower * (count * l + early * change * l * d),
+                                    .early_z = slower * early * z_point(d, f, l)},
                             .start_point = slower * start_point(d, f, l, rbf),
                             .start_fixed = slower * start_fixed(d, f, l, rbf),
                             .iteration_point = slower * 1e-9,
@@ -86,18 +90,22 @@ void lac_hash_scale(const lac_hash_entry *from, const lac_hash_case *to, lac_has
   lac_hash_costs a, b;
   lac_hash_assumed(&from->which, &a);
   lac_hash_assumed(to, &b);
-  *costs = (lac_hash_costs){.mac = {.begin = ratio(measured->mac.begin, a.mac.begin, b.mac.begin),
-                                    .visit = ratio(measured->mac.visit, a.mac.visit, b.mac.visit),
-                                    .kinds = measured->mac.kinds,
-                                    .handling = ratio(measured->mac.handling, a.mac.handling, b.mac.handling),
-                                    .z = ratio(measured->mac.z, a.mac.z, b.mac.z)},
-                            .start_point = ratio(measured->start_point, a.start_point, b.start_point),
-                            .start_fixed = ratio(measured->start_fixed, a.start_fixed, b.start_fixed),
-                            .iteration_point = ratio(measured->iteration_point, a.iteration_point, b.iteration_point),
-                            .iteration_fixed = ratio(measured->iteration_fixed, a.iteration_fixed, b.iteration_fixed),
-                            .finish_point = ratio(measured->finish_point, a.finish_point, b.finish_point),
-                            .finish_fixed = ratio(measured->finish_fixed, a.finish_fixed, b.finish_fixed),
-                            .basis = LAC_BASIS_SCALED};
+  *costs =
+      (lac_hash_costs){.mac = {.begin = ratio(measured->mac.begin, a.mac.begin, b.mac.begin),
+                               .visit = ratio(measured->mac.visit, a.mac.visit, b.mac.visit),
+                               .kinds = measured->mac.kinds,
+                               .handling = ratio(measured->mac.handling, a.mac.handling, b.mac.handling),
+                               .z = ratio(measured->mac.z, a.mac.z, b.mac.z),
+                               .early = measured->mac.early,
+                               .early_begin = ratio(measured->mac.early_begin, a.mac.early_begin, b.mac.early_begin),
+                               .early_z = ratio(measured->mac.early_z, a.mac.early_z, b.mac.early_z)},
+                       .start_point = ratio(measured->start_point, a.start_point, b.start_point),
+                       .start_fixed = ratio(measured->start_fixed, a.start_fixed, b.start_fixed),
+                       .iteration_point = ratio(measured->iteration_point, a.iteration_point, b.iteration_point),
+                       .iteration_fixed = ratio(measured->iteration_fixed, a.iteration_fixed, b.iteration_fixed),
+                       .finish_point = ratio(measured->finish_point, a.finish_point, b.finish_point),
+                       .finish_fixed = ratio(measured->finish_fixed, a.finish_fixed, b.finish_fixed),
+                       .basis = LAC_BASIS_SCALED};
   for (int kind = 0; kind < costs->mac.kinds; kind++) { /* what a decoder's group takes, if anything, goes with D too */
     costs->mac.submodel[kind] = ratio(measured->mac.submodel[kind], a.mac.submodel[0], b.mac.submodel[0]);
   }

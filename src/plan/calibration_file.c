@@ -51,6 +51,8 @@ static const field hash_fields[] = {{"columns", FIELD_COUNT, offsetof(lac_hash_e
                                     {"submodels", FIELD_SUBMODELS, offsetof(lac_hash_entry, costs.mac)},
                                     {"handling", FIELD_COST, offsetof(lac_hash_entry, costs.mac.handling)},
                                     {"z", FIELD_COST, offsetof(lac_hash_entry, costs.mac.z)},
+                                    {"early_begin", FIELD_COST, offsetof(lac_hash_entry, costs.mac.early_begin)},
+                                    {"early_z", FIELD_COST, offsetof(lac_hash_entry, costs.mac.early_z)},
                                     {"start_point", FIELD_COST, offsetof(lac_hash_entry, costs.start_point)},
                                     {"start_fixed", FIELD_COST, offsetof(lac_hash_entry, costs.start_fixed)},
                                     {"iteration_point", FIELD_COST, offsetof(lac_hash_entry, costs.iteration_point)},
@@ -223,6 +225,7 @@ static lac_status read_object(const reader *self, const field *fields, const jso
 static lac_status read_hash(const reader *self, const json_t *object, lac_calibration *into, bool *twice) {
   lac_hash_entry entry = {.costs.basis = LAC_BASIS_MEASURED};
   LAC_TRY(read_object(self, hash_fields, object, &entry));
+  entry.costs.mac.early = LAC_HASH_EARLY;
   return lac_calibration_put_hash(self->context, into, &entry, twice);
 }
 

@@ -1,9 +1,10 @@
 /* What training hash codes takes, from short runs of the trainer on drawn points.
  *
- * The whole of a default run is made, its eleven iterations included, with two numbers of points, so that what does not
- * depend on the points separates from what does, as the two terms of a line. A part that changes over the iterations is
- * their mean then: the Z step, which finds less and less to do (and makes relaxed starts in the first of them only, if
- * at all), and what precedes the W step, which looks at changed bits only.
+ * The whole of a default run is made, all its iterations included and each over all points, with two numbers of points,
+ * so that what does not depend on the points separates from what does, as the two terms of a line. Two parts change
+ * over the iterations: the Z step, which finds less and less to do (and makes relaxed starts in the first of them only,
+ * if at all), and what precedes the W step, which looks at changed bits only. Of each there is the mean of the first
+ * LAC_HASH_EARLY iterations, which a run with more points makes on a subsample, and that of the others.
  *
  * The clocks are the thread's own, so that other work on the machine does not count; it disturbs all the same, and only
  * ever adds. Runs of the same points do the same work, so of each part the shortest time over several runs is taken.
@@ -24,7 +25,7 @@
 #include "plan/fit.h"
 
 enum {
-  ITERATIONS = 11,     /* the default of a run */
+  ITERATIONS = 13,     /* the default of a run */
   SMALL = 10000,       /* points, but at least the sample that the start is found from, … */
   SAMPLE = 100000,     /* … and at most so many */
   LARGE = 3,           /* times as many */
@@ -74,7 +75,7 @@ typedef struct steps {
 
 /* Seconds of the parts of a run: of the start and end in all, of the others in the mean of an iteration. */
 typedef struct parts {
-  double start, begin, train, z, rest, finish;
+  double start, begin, early_begin, train, z, early_z, rest, finish;
 } parts;
 
 /* What a case is measured with. */
@@ -177,10 +178,16 @@ static parts parts_of(const steps *all) {
   double stretch = stretch_of(all), n = (double)all->iterations;
   parts sum = {.finish = all->finish};
   for (int64_t i = 1; i <= all->iterations; i++) {
-    sum.begin += stretch * fmax(all->w[i] - all->train[i], 0) / n;
+    bool early = i <= LAC_HASH_EARLY;
+    double of = early ? fmin(n, LAC_HASH_EARLY) : n - LAC_HASH_EARLY;
+    *(early ? &sum.early_begin : &sum.begin) += stretch * fmax(all->w[i] - all->train[i], 0) / of;
+    *(early ? &sum.early_z : &sum.z) += stretch * all->z[i] / of;
     sum.train += stretch * all->train[i] / n;
-    sum.z += stretch * all->z[i] / n;
     sum.rest += i > 1 ? stretch * fmax(all->rest[i], 0) / (n - 1) : 0;
+  }
+  if (all->iterations <= LAC_HASH_EARLY) { /* the codes have settled before */
+    sum.begin = sum.early_begin;
+    sum.z = sum.early_z;
   }
   double first = stretch * (all->w[1] + all->z[1]) + sum.rest;
   sum.start = fmax(all->first - first, 0);
@@ -225,7 +232,8 @@ static lac_status time_batches(measurement *self) {
 }
 
 static lac_status measure(measurement *self, lac_hash_costs *costs) {
-  double n[SIZES], start[SIZES], begin[SIZES], z[SIZES], rest[SIZES], finish[SIZES], x[LAC_FIT_UNKNOWNS], fixed[3];
+  double n[SIZES], start[SIZES], begin[SIZES], z[SIZES], early_begin[SIZES], early_z[SIZES], rest[SIZES], finish[SIZES];
+  double x[LAC_FIT_UNKNOWNS], fixed[5], early = (double)LAC_HASH_EARLY / ITERATIONS;
   for (int size = 0; size < SIZES; size++) {
     int64_t rows = size ? LARGE * self->small : self->small;
     steps all;
@@ -235,6 +243,8 @@ static lac_status measure(measurement *self, lac_hash_costs *costs) {
     start[size] = found.start;
     begin[size] = found.begin;
     z[size] = found.z;
+    early_begin[size] = found.early_begin;
+    early_z[size] = found.early_z;
     rest[size] = found.rest;
     finish[size] = found.finish;
     add_timing(self, rows, 2 * self->options.bits, found.train);
@@ -247,16 +257,19 @@ static lac_status measure(measurement *self, lac_hash_costs *costs) {
   lac_fit_line(n, finish, SIZES, &costs->finish_fixed, &costs->finish_point);
   lac_fit_line(n, begin, SIZES, &fixed[0], &costs->mac.begin);
   lac_fit_line(n, z, SIZES, &fixed[1], &costs->mac.z);
-  lac_fit_line(n, rest, SIZES, &fixed[2], &costs->iteration_point);
-  costs->iteration_fixed = fixed[0] + fixed[1] + fixed[2];
+  lac_fit_line(n, early_begin, SIZES, &fixed[2], &costs->mac.early_begin);
+  lac_fit_line(n, early_z, SIZES, &fixed[3], &costs->mac.early_z);
+  lac_fit_line(n, rest, SIZES, &fixed[4], &costs->iteration_point);
+  costs->iteration_fixed = (1 - early) * (fixed[0] + fixed[1]) + early * (fixed[2] + fixed[3]) + fixed[4];
+  costs->mac.early = LAC_HASH_EARLY;
   return LAC_OK;
 }
 
 static void round_costs(lac_hash_costs *costs) {
-  double *const all[] = {&costs->mac.begin,    &costs->mac.visit,       &costs->mac.submodel[0],
-                         &costs->mac.handling, &costs->mac.z,           &costs->start_point,
-                         &costs->start_fixed,  &costs->iteration_point, &costs->iteration_fixed,
-                         &costs->finish_point, &costs->finish_fixed};
+  double *const all[] = {&costs->mac.begin,   &costs->mac.visit,       &costs->mac.submodel[0], &costs->mac.handling,
+                         &costs->mac.z,       &costs->start_point,     &costs->mac.early_begin, &costs->mac.early_z,
+                         &costs->start_fixed, &costs->iteration_point, &costs->iteration_fixed, &costs->finish_point,
+                         &costs->finish_fixed};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     *all[i] = lac_measured(*all[i]);
   }
@@ -317,6 +330,7 @@ static lac_status measure_case(lac_context *context, lac_calibration *calibratio
   entry.points = LARGE * self.small;
   mine->threads = 1;
   mine->mac.iterations = mine->mac.undo_limit = ITERATIONS; /* undone or not, it takes as long */
+  mine->subsample = 1;
   mine->mac.batch = 0;
   mine->mac.epochs = 1; /* costs are per pass */
   mine->mac.local_epochs = false;

@@ -109,9 +109,10 @@ static const lac_mac_problem problem = {.name = "rehearsal",
                                         .save = nothing,
                                         .restore = nothing};
 
-/* On every worker; plan and links are the same on all. */
-static lac_status rehearse(lac_world *world, const lac_rehearsal *rehearsal, lac_plan *plan, lac_link *links) {
-  const lac_ring_job *job = rehearsal->job;
+/* Iterations of one kind, of which the job has `times`: adds to plan, which is the same on all, and to this worker's
+ * link. */
+static lac_status rehearse_kind(lac_world *world, const lac_rehearsal *rehearsal, const lac_ring_job *job, double times,
+                                lac_plan *plan, lac_link *own) {
   lac_context *context = lac_world_context(world);
   lac_team team = {
       .world = world, .total = lac_world_size(world), .first = lac_world_rank(world), .count = 1, .costs = &job->costs};
@@ -135,12 +136,30 @@ static lac_status rehearse(lac_world *world, const lac_rehearsal *rehearsal, lac
   double z = job->costs.z * (double)self.points / speed;
   double most[3] = {(self.last - self.first) / (double)rehearsal->iterations, w, z};
   LAC_TRY(lac_world_max_f64(world, most, 3));
-  double times = (double)job->iterations;
-  plan->seconds = (lac_plan_seconds){
-      .w = most[1] * times, .z = most[2] * times, .communication = fmax(most[0] - most[1] - most[2], 0) * times};
-  plan->messages = (double)result.messages * each * times;
-  plan->bytes = (double)result.bytes * each * times;
-  return lac_links_gather(world, lac_link_since(world, &before, each * times), links);
+  lac_link link = lac_link_since(world, &before, each * times);
+  plan->seconds.w += most[1] * times;
+  plan->seconds.z += most[2] * times;
+  plan->seconds.communication += fmax(most[0] - most[1] - most[2], 0) * times;
+  plan->messages += (double)result.messages * each * times;
+  plan->bytes += (double)result.bytes * each * times;
+  own->messages += link.messages;
+  own->bytes += link.bytes;
+  return LAC_OK;
+}
+
+/* On every worker; plan and links are the same on all. */
+static lac_status rehearse(lac_world *world, const lac_rehearsal *rehearsal, lac_plan *plan, lac_link *links) {
+  const lac_ring_job *job = rehearsal->job;
+  lac_ring_job of = *job;
+  lac_link own = {0};
+  for (int kind = 0; kind < LAC_RING_KINDS; kind++) {
+    int64_t count = lac_ring_kind(job, lac_world_size(world), kind, &of.costs);
+    if (count > 0) {
+      LAC_TRY(rehearse_kind(world, rehearsal, &of, (double)count, plan, &own));
+    }
+  }
+  plan->seconds.z += lac_ring_joining(job, rehearsal->cluster, lac_world_size(world), rehearsal->shares);
+  return lac_links_gather(world, own, links);
 }
 
 static lac_status body(lac_world *world, void *argument) {

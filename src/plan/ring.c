@@ -13,11 +13,17 @@ static lac_status check_counts(lac_context *context, const lac_ring_job *job, in
                     job->points, workers);
   }
   if (job->submodels < 1 || job->epochs < 1 || job->iterations < 0 || job->batch < 0 || job->costs.kinds < 1 ||
-      job->costs.kinds > LAC_MAC_KINDS) {
-    return lac_fail(context, LAC_E_USAGE,
-                    "plan: found %lld submodels of %d kinds, %lld epochs, %lld iterations, batches of %lld",
-                    (long long)job->submodels, job->costs.kinds, (long long)job->epochs, (long long)job->iterations,
-                    (long long)job->batch);
+      job->costs.kinds > LAC_MAC_KINDS || job->subsampled < 0 || job->subsampled > job->iterations) {
+    return lac_fail(
+        context, LAC_E_USAGE,
+        "plan: found %lld submodels of %d kinds, %lld epochs, %lld iterations, %lld of them on a subsample, "
+        "batches of %lld",
+        (long long)job->submodels, job->costs.kinds, (long long)job->epochs, (long long)job->iterations,
+        (long long)job->subsampled, (long long)job->batch);
+  }
+  if (job->subsampled > 0 && !(job->subsample > 0 && job->subsample <= 1)) {
+    return lac_fail(context, LAC_E_USAGE, "plan: found a subsample of %g of the points, expected more than 0 to 1",
+                    job->subsample);
   }
   return LAC_OK;
 }
@@ -39,6 +45,7 @@ static lac_status check_numbers(lac_context *context, const lac_ring_job *job, c
                  {"costs of a visit", job->costs.visit},
                  {"costs of handling", job->costs.handling},
                  {"costs of a Z step", job->costs.z},
+                 {"costs of early iterations", job->costs.early_begin + job->costs.early_z},
                  {"costs of the start", job->start_point + job->start_fixed},
                  {"costs of an iteration", job->iteration_point + job->iteration_fixed},
                  {"costs of the end", job->finish_point + job->finish_fixed}};
@@ -83,6 +90,37 @@ double lac_ring_load(const lac_ring_job *job, const lac_cluster *cluster, int wo
                      int worker) {
   double points = shares ? (double)shares[worker] : job->points / workers;
   return points / lac_ring_speed(cluster, worker);
+}
+
+/* Of a worker's points those that take part in an iteration on a subsample. */
+static double part_of(const lac_ring_job *job, int workers) {
+  double share = job->points / workers, granule = (double)job->granule;
+  return granule > 0 ? fmin(1, ceil(ceil(share / granule) * job->subsample) * granule / share) : job->subsample;
+}
+
+int64_t lac_ring_kind(const lac_ring_job *job, int workers, int kind, lac_mac_costs *costs) {
+  int64_t early = job->costs.early < job->iterations ? job->costs.early : job->iterations, part = job->subsampled;
+  int64_t ends[] = {0, part < early ? part : early, part < early ? early : part, job->iterations};
+  int64_t first = ends[kind], count = ends[kind + 1] - first;
+  double taken = part_of(job, workers);
+  *costs = lac_mac_costs_at(&job->costs, first + 1);
+  if (first < part) {
+    costs->begin *= taken;
+    costs->visit *= taken;
+    costs->z *= taken;
+    for (int k = 0; k < costs->kinds; k++) {
+      costs->submodel[k] *= taken;
+    }
+  }
+  return count;
+}
+
+double lac_ring_joining(const lac_ring_job *job, const lac_cluster *cluster, int workers, const int64_t *shares) {
+  double slowest = 0, point = lac_mac_costs_at(&job->costs, job->subsampled).z; /* of the last mu before */
+  for (int p = 0; p < workers && job->subsampled > 0; p++) {
+    slowest = fmax(slowest, lac_ring_load(job, cluster, workers, shares, p) * point * (1 - part_of(job, workers)));
+  }
+  return slowest;
 }
 
 /* ---- the formula: docs/planning.md derives it ---- */
@@ -211,7 +249,8 @@ static void iteration_seconds(const lac_ring_job *job, const lac_cluster *cluste
   double sums = 3 * 2 * ceil(log2(p)) * small;
   double w = fmax(chain, busiest + last);
   seconds->communication = fmin(hops, w - busiest) + sums;
-  seconds->waiting = w - busiest - (seconds->communication - sums);
+  double waiting = w - busiest - (seconds->communication - sums);
+  seconds->waiting = waiting > 1e-12 * w ? waiting : 0; /* less is rounding */
 }
 
 /* What is not in the steps. */
@@ -232,6 +271,25 @@ static void scale(lac_plan_seconds *seconds, double times) {
   seconds->waiting *= times;
 }
 
+/* Seconds of all iterations; serial parts apart. */
+static void all_iterations(const lac_ring_job *job, const lac_cluster *cluster, int workers, const int64_t *shares,
+                           lac_plan_seconds *seconds) {
+  lac_ring_job of = *job;
+  *seconds = (lac_plan_seconds){.z = lac_ring_joining(job, cluster, workers, shares)};
+  for (int kind = 0; kind < LAC_RING_KINDS; kind++) {
+    lac_plan_seconds some = {0};
+    int64_t count = lac_ring_kind(job, workers, kind, &of.costs);
+    if (count > 0) {
+      iteration_seconds(&of, cluster, workers, shares, &some);
+      scale(&some, (double)count);
+      seconds->w += some.w;
+      seconds->z += some.z;
+      seconds->communication += some.communication;
+      seconds->waiting += some.waiting;
+    }
+  }
+}
+
 static double total(const lac_plan_seconds *seconds) {
   return seconds->w + seconds->z + seconds->serial + seconds->communication + seconds->waiting;
 }
@@ -240,8 +298,7 @@ static double total(const lac_plan_seconds *seconds) {
 static double alone(const lac_ring_job *job) {
   const lac_cluster one = {0};
   lac_plan_seconds seconds = {0};
-  iteration_seconds(job, &one, 1, NULL, &seconds);
-  scale(&seconds, (double)job->iterations);
+  all_iterations(job, &one, 1, NULL, &seconds);
   seconds.serial = serial_seconds(job, &one, 1, NULL);
   return total(&seconds);
 }
@@ -264,8 +321,7 @@ lac_status lac_plan_ring(lac_context *context, const lac_ring_job *job, const la
   double bytes;
   *plan = (lac_plan){0};
   LAC_TRY(lac_ring_check(context, job, cluster, workers, shares));
-  iteration_seconds(job, cluster, workers, shares, &plan->seconds);
-  scale(&plan->seconds, (double)job->iterations);
+  all_iterations(job, cluster, workers, shares, &plan->seconds);
   all_submodels(job, &bytes);
   plan->messages =
       (double)job->iterations * (double)lac_mac_messages(job->submodels, workers, job->epochs, job->local_epochs);

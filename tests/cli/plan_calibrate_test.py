@@ -10,7 +10,7 @@ import unittest
 from support import LACONIC, MPIEXEC, ProgramTest
 
 SMALL = ("--dims", "16", "--bits", "8", "--models", "mlp:16-8-4", "--batch", "4")
-COSTS = ["begin", "visit", "submodels", "handling", "z", "start_point", "start_fixed", "iteration_point",
+COSTS = ["begin", "visit", "submodels", "handling", "z", "early_begin", "early_z", "start_point", "start_fixed", "iteration_point",
          "iteration_fixed", "finish_point", "finish_fixed"]
 HASH_KEYS = ["columns", "type", "bits", "encoder"]
 GRADIENT_KEYS = ["model", "batch", "precision", "backend", "parameters", "flops", "seconds"]

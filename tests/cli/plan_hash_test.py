@@ -13,7 +13,8 @@ SECONDS = ["w", "z", "serial", "communication", "waiting", "total"]
 KEYS = ["workers", "speedup", "efficiency", "seconds", "messages", "bytes", "link_bytes", "memory_per_worker", "source",
         "seconds_per_iteration", "plain_speedup", "basis"]
 CLUSTER = os.path.join(os.environ["LACONIC_SOURCE"], "tests", "house", "cluster.xml")
-COSTS = {"begin": 2e-8, "visit": 3e-8, "submodels": [5e-8, 0], "handling": 4e-7, "z": 2e-6, "start_point": 2e-7,
+COSTS = {"begin": 2e-8, "visit": 3e-8, "submodels": [5e-8, 0], "handling": 4e-7, "z": 2e-6,
+         "early_begin": 2e-8, "early_z": 2e-6, "start_point": 2e-7,
          "start_fixed": 0.01, "iteration_point": 1e-9, "iteration_fixed": 3e-3, "finish_point": 3e-8, "finish_fixed": 1e-3}
 
 
@@ -167,7 +168,7 @@ class PlanHash(ProgramTest):
     def test_table_and_picture(self):
         text = self.run_ok("plan", "hash", "--points", "1e6", "--bits", 16, "--workers", "1:256:x2", "--rehearse", "--plot",
                            "s.svg", "--epochs", 2)
-        self.assertIn("1000000 points of 128 u8, 32 submodels, 2 epochs, 11 iterations; costs of the processor assumed, "
+        self.assertIn("1000000 points of 128 u8, 32 submodels, 2 epochs, 13 iterations, 8 of them over 1 point in 8; costs of the processor assumed, "
                       "network of 1 Gbit/s and 50 us assumed", text)
         self.assertRegex(text, r"\d+ workers are the best of these \(speedup [0-9.]+\); at \d+ [a-z ]+ takes")
         self.assertNotIn("plain formula", text)  # which promises too much where costs are known

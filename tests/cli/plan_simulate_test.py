@@ -157,7 +157,8 @@ class Hash(Simulated):
         """To a quarter in the middle of the job: the rest of it takes four times as long, for both."""
         link = '<link id="l" bandwidth="10GBps" latency="1us"/><route src="a" dst="b"><link_ctn id="l"/></route>'
         hosts = '<host id="a" speed="1Gf"/><host id="b" speed="1Gf" speed_file="b.speed"/>'
-        common = (*HASH, "--points", "1e6", "--workers", 2, "--iterations", 10, "--simulate", "--rehearse-iterations", 10)
+        common = (*HASH, "--points", "1e6", "--workers", 2, "--iterations", 8, "--subsample", 1, "--simulate",
+                  "--rehearse-iterations", 10)
         self.write_platform("even.xml", hosts.replace(' speed_file="b.speed"', ""), link)
         self.write_platform("slow.xml", hosts, link)
         even, = self.plan(*common, "--cluster", "even.xml")["smpi"]

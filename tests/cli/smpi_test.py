@@ -58,7 +58,7 @@ class Hash(ProgramTest):
         self.run_ok("plan", "calibrate", "-o", "c.json", "--base", "x.npy", "--bits", 8, "--models", "none")
         with open("c.json") as file:
             calibration = json.load(file)
-        calibration["hash"][0].update(z=1e-3, begin=0, visit=0, submodels=[0, 0], handling=0)
+        calibration["hash"][0].update(z=1e-3, early_z=1e-3, begin=0, early_begin=0, visit=0, submodels=[0, 0], handling=0)
         with open("c.json", "w") as file:
             json.dump(calibration, file)
         free, priced = (json.loads(simulate(*self.train, "m.safetensors", *more).stdout.splitlines()[-1])

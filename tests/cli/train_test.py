@@ -41,7 +41,7 @@ class Report(Train):
         self.assertGreater(done["control_bytes"], 0)
         for number, line in enumerate(lines[1:-1], 1):
             self.assertEqual(list(line), ["event", "iteration", "mu", "e_q", "e_ba", "precision", "accepted",
-                                          "disagreements", "worker_bytes", "seconds"])
+                                          "disagreements", "points", "worker_bytes", "seconds"])
             self.assertEqual(line["iteration"], number)
 
     def test_local_epochs_send_less(self):

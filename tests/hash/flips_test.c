@@ -1,5 +1,5 @@
 /* Bit flips against the objective itself, in double precision: every variant makes the same flips, ends where no single
- * flip gains, and keeps v = G z - c. */
+ * flip gains, and keeps v = G z - c; and what begins and ends a search. */
 #include "hash/flips.h"
 
 #include <math.h>
@@ -128,7 +128,7 @@ static void ends_where_no_flip_gains(void **state) {
       for (int isa = 0; isa <= (int)lac_cpu_isa(); isa++) {
         point at;
         start(&p, &at);
-        flips += lac_flip_kernel((lac_isa)isa)(&problem_view, at.sign, at.cost, at.v);
+        flips += lac_flip_kernels_of((lac_isa)isa)->flips(&problem_view, at.sign, at.cost, at.v);
         check_end(&p, &at, threshold, 1e-4);
       }
     }
@@ -146,12 +146,66 @@ static void variants_make_the_same_flips(void **state) {
       lac_flips problem_view = view(&p, 1e-6F);
       point plain, other;
       start(&p, &plain);
-      int64_t flips = lac_flip_kernel(LAC_ISA_PLAIN)(&problem_view, plain.sign, plain.cost, plain.v);
+      int64_t flips = lac_flip_kernels_of(LAC_ISA_PLAIN)->flips(&problem_view, plain.sign, plain.cost, plain.v);
       for (int isa = LAC_ISA_PLAIN + 1; isa <= (int)lac_cpu_isa(); isa++) {
         start(&p, &other);
-        assert_int_equal(lac_flip_kernel((lac_isa)isa)(&problem_view, other.sign, other.cost, other.v), flips);
+        assert_int_equal(lac_flip_kernels_of((lac_isa)isa)->flips(&problem_view, other.sign, other.cost, other.v),
+                         flips);
         assert_memory_equal(&plain, &other, sizeof plain);
       }
+    }
+  }
+}
+
+static void pack(const uint8_t *bits, int64_t count, uint64_t *words) {
+  memset(words, 0, (size_t)((count + 63) / 64) * sizeof *words);
+  for (int64_t l = 0; l < count; l++) {
+    words[l / 64] |= (uint64_t)bits[l] << (l % 64);
+  }
+}
+
+/* The state of a code and the value of a state, against the same in double precision; all variants to the bit. */
+static void states_and_values(void **state) {
+  (void)state;
+  enum { WHOLE = 192 };
+  static problem p;
+  lac_random stream = lac_random_stream(9, LAC_RANDOM_TEST, 13, 2);
+  for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+    for (int trial = 0; trial < 20; trial++) {
+      float sign[3][WHOLE], cost[3][WHOLE], v[3][WHOLE], c[SPAN] = {0};
+      uint64_t z[3], h[3], code[3][3];
+      double value[3];
+      int64_t differ[3], expected = 0;
+      point at;
+      make_problem(&p, sizes[s], 60, 0.25, &stream);
+      if (trial < 2) {
+        memset(p.z, trial, sizeof p.z); /* no bit, every bit */
+      }
+      memcpy(c, p.c, (size_t)p.bits * sizeof *c);
+      pack(p.z, p.bits, z);
+      pack(p.h, p.bits, h);
+      start(&p, &at);
+      lac_flips problem_view = view(&p, 0);
+      for (int isa = 0; isa <= (int)lac_cpu_isa(); isa++) {
+        const lac_flip_kernels *kernels = lac_flip_kernels_of((lac_isa)isa);
+        int64_t words = (p.bits + 63) / 64;
+        memset(code[isa], 0xff, sizeof code[isa]);
+        kernels->start(&problem_view, z, h, (float)p.mu, c, sign[isa], cost[isa], v[isa]);
+        value[isa] = kernels->value(&problem_view, sign[isa], cost[isa], v[isa], c, code[isa], &differ[isa]);
+        assert_memory_equal(sign[isa], at.sign, (size_t)p.padded * sizeof(float));
+        assert_memory_equal(cost[isa], at.cost, (size_t)p.padded * sizeof(float));
+        for (int64_t l = 0; l < p.padded; l++) {
+          assert_true(fabs((double)v[isa][l] - (double)at.v[l]) < 1e-4);
+          assert_true(v[isa][l] == v[0][l] && (l < p.bits || v[isa][l] == 0));
+        }
+        assert_memory_equal(code[isa], z, (size_t)words * sizeof *z);
+        assert_true(value[isa] == value[0] && differ[isa] == differ[0]);
+      }
+      for (int64_t l = 0; l < p.bits; l++) {
+        expected += p.z[l] != p.h[l];
+      }
+      assert_int_equal(differ[0], expected);
+      assert_true(fabs(value[0] + p.mu * (double)expected - objective(&p, p.z)) < 1e-3);
     }
   }
 }
@@ -171,12 +225,12 @@ static void bits_are_tried_in_order(void **state) {
     point at;
     p.z[0] = p.z[1] = 0;
     start(&p, &at);
-    assert_int_equal(lac_flip_kernel((lac_isa)isa)(&problem_view, at.sign, at.cost, at.v), 1);
+    assert_int_equal(lac_flip_kernels_of((lac_isa)isa)->flips(&problem_view, at.sign, at.cost, at.v), 1);
     assert_true(at.sign[0] == -1 && at.sign[1] == 1);
     assert_true(at.v[0] == 0 && at.v[1] == 1);
     p.z[0] = p.z[1] = 1;
     start(&p, &at);
-    assert_int_equal(lac_flip_kernel((lac_isa)isa)(&problem_view, at.sign, at.cost, at.v), 1);
+    assert_int_equal(lac_flip_kernels_of((lac_isa)isa)->flips(&problem_view, at.sign, at.cost, at.v), 1);
     assert_true(at.sign[0] == 1 && at.sign[1] == -1);
   }
 }
@@ -195,7 +249,7 @@ static void a_cycle_ends(void **state) {
     for (int isa = 0; isa <= (int)lac_cpu_isa(); isa++) {
       point at;
       start(&p, &at);
-      int64_t made = lac_flip_kernel((lac_isa)isa)(&problem_view, at.sign, at.cost, at.v);
+      int64_t made = lac_flip_kernels_of((lac_isa)isa)->flips(&problem_view, at.sign, at.cost, at.v);
       assert_true(isa == 0 || made == flips);
       flips = made;
     }
@@ -207,6 +261,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ends_where_no_flip_gains),
       cmocka_unit_test(variants_make_the_same_flips),
+      cmocka_unit_test(states_and_values),
       cmocka_unit_test(bits_are_tried_in_order),
       cmocka_unit_test(a_cycle_ends),
   };

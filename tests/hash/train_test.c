@@ -226,7 +226,9 @@ static void so_it_does_with_other_settings(void **state) {
                                             {"mu", "1000"},
                                             {"validation", "400"},
                                             {"validation-k", "1000"},
-                                            {"sample", "100000"}};
+                                            {"sample", "100000"},
+                                            {"subsample", "2", "full-iterations", "1"},
+                                            {"subsample", "9", "full-iterations", "1", "validation-k", "3"}};
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
     lac_hash_options options = some_options(*state, 6);
     options.mac.iterations = 2;

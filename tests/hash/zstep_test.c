@@ -368,7 +368,7 @@ static void bytes_and_floats_agree(void **state) {
     }
     memcpy(as_floats.shard.trainer.model.bias, as_bytes.shard.trainer.model.bias,
            (size_t)settings[s].bits * sizeof(float));
-    as_floats.shard.trainer.summed_before = false;
+    as_floats.shard.trainer.summed_subsample = 0;
     memset(as_floats.shard.trainer.local, 0,
            (size_t)((settings[s].bits + 1) * (settings[s].bits + 1 + columns)) * sizeof(double));
     as_floats.shard.trainer.square = 0;

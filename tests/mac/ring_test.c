@@ -39,6 +39,7 @@ typedef struct diary_plan {
   int64_t failing_iteration;
   const double *scores; /* by iteration, from the start; NULL: no validation */
   int64_t agrees_at;    /* iteration at which Z = h(X), 0: never */
+  bool subsampled;      /* half the points join when the engine says so */
   int jitter_us;
 } diary_plan;
 
@@ -49,6 +50,9 @@ typedef struct diary_shard {
   diary *model, *kept; /* (M) */
   int64_t model_iteration, kept_iteration;
   double z, kept_z; /* stands for the coordinates */
+  int64_t widened;  /* times */
+  int64_t widened_after;
+  double widened_mu;
 } diary_shard;
 
 static uint64_t mix(uint64_t digest, uint64_t value) {
@@ -147,8 +151,18 @@ static lac_status z_step(void *argument, lac_context *context, double mu, lac_ma
   *sums = (lac_mac_sums){.penalised = self->z,
                          .nested = sqrt(self->z),
                          .disagreements = self->iteration == self->plan->agrees_at ? 0 : self->number == 0,
-                         .points = 10 + self->number};
+                         .points = (self->plan->subsampled && !self->widened ? 5 : 10) + self->number};
   return act(self, context, Z_STEP);
+}
+
+static lac_status widen(void *argument, lac_context *context, double mu) {
+  (void)context;
+  diary_shard *self = argument;
+  self->widened++;
+  self->widened_after = self->iteration;
+  self->widened_mu = mu;
+  self->z += mu; /* a new coordinate */
+  return LAC_OK;
 }
 
 /* The fraction is the plan's; its parts differ from shard to shard. */
@@ -188,6 +202,7 @@ static lac_mac_problem problem_of(const diary_plan *plan) {
                            .w_end = w_end,
                            .z_step = z_step,
                            .validate = plan->scores ? validate : NULL,
+                           .widen = plan->subsampled ? widen : NULL,
                            .save = save,
                            .restore = restore};
 }
@@ -466,6 +481,92 @@ static void test_rejected_agreement(void **state) {
   run(plain(), both_body, &plan, LAC_OK, NULL);
 }
 
+/* ---- from a subsample to all points ---- */
+
+typedef struct widening {
+  diary_plan plan;
+  int64_t iterations, after; /* that must be made; those of them on the subsample */
+  double mu;                 /* of the last before */
+  bool converged;
+} widening;
+
+static lac_status widen_body(lac_world *world, void *argument) {
+  const widening *expected = argument;
+  lac_context *context = lac_world_context(world);
+  diary_run *ring = NULL;
+  lac_status status = run_engine(context, &expected->plan, ring_team(world), &ring);
+  const diary_shard *shard = &ring->shards[0];
+  status = status ? status : ring->status;
+  int64_t before = ring->team.total * (ring->team.total - 1) / 2, total = ring->team.total;
+  bool good = !status && shard->widened == (expected->after > 0) && ring->result.iterations == expected->iterations &&
+              ring->result.converged == expected->converged;
+  if (good && expected->after > 0) {
+    good = shard->widened_after == expected->after && shard->widened_mu == expected->mu;
+    for (int64_t i = 0; i < ring->reported; i++) {
+      good = good && ring->reports[i].points == before + (i < expected->after ? 5 : 10) * total;
+    }
+  }
+  /* What had joined is kept at once: one save at the start, one then, one after every accepted iteration. */
+  int64_t accepted = 0;
+  for (int64_t i = 0; i < ring->reported; i++) {
+    accepted += ring->reports[i].accepted;
+  }
+  good = good && shard->saves == 1 + shard->widened + accepted;
+  close_outcome(&ring);
+  LAC_TRY(status);
+  CHECK(context, good);
+  return LAC_OK;
+}
+
+static void widens(diary_plan plan, int64_t iterations, int64_t after, double mu, bool converged) {
+  widening expected = {.plan = plan, .iterations = iterations, .after = after, .mu = mu, .converged = converged};
+  run(plain(), widen_body, &expected, LAC_OK, NULL);
+  run(plain(), both_body, &expected.plan, LAC_OK, NULL);
+}
+
+static void test_widening(void **state) {
+  (void)state;
+  static const double falls[] = {0.5, 0.625, 0.5, 0.25, 0.75, 0.75, 0.5, 0.875, 0.875, 0.875};
+  static const double back[] = {0.5, 0.625, 0.75, 0.5, 0.5, 0.875, 0.875};
+  diary_plan plan = basic();
+  plan.subsampled = true;
+  plan.options.iterations = 6;
+  plan.options.full_iterations = 2;
+  widens(plan, 6, 4, 0.05 * 8, false);
+  plan.options.full_iterations = 5;
+  widens(plan, 6, 1, 0.05, false);
+  /* Agreement on the subsample is no end: two more iterations follow, and no more. */
+  plan.options.full_iterations = 2;
+  plan.agrees_at = 2;
+  widens(plan, 4, 2, 0.05 * 2, false);
+  plan.agrees_at = 5; /* among all points it is one */
+  widens(plan, 5, 4, 0.05 * 8, true);
+  /* So with steps undone in a row: the second, at iteration 3, is followed by two over all points. */
+  plan.agrees_at = 0;
+  plan.scores = falls;
+  plan.options.undo_limit = 2;
+  plan.options.iterations = 9;
+  widens(plan, 5, 3, 0.05 * 4, false);
+  /* What was agreed or undone on the subsample does not count among all points. */
+  static const double later[] = {0.5, 0.625, 0.625, 0.5, 0.75, 0.75, 0.75};
+  static const double between[] = {0.5, 0.625, 0.625, 0.5, 0.5, 0.75, 0.75};
+  plan.scores = later;
+  plan.agrees_at = 2; /* and the third step, among all points, is undone */
+  plan.options.iterations = 6;
+  widens(plan, 4, 2, 0.05 * 2, false);
+  plan.agrees_at = 0;
+  plan.scores = between; /* undone are the third step, the last on the subsample of this plan, and the fourth */
+  plan.options.full_iterations = 3;
+  widens(plan, 6, 3, 0.05 * 4, false);
+  plan.options.full_iterations = 2;
+  /* An undone step just before does not take back what has joined. */
+  plan.scores = back;
+  plan.options.undo_limit = 3;
+  plan.options.iterations = 6;
+  plan.options.full_iterations = 3;
+  widens(plan, 6, 3, 0.05 * 4, false);
+}
+
 static void test_no_iterations(void **state) {
   (void)state;
   static const double scores[] = {0.5};
@@ -734,6 +835,9 @@ static void test_usage(void **state) {
   plan = basic();
   plan.options.undo_limit = 0;
   expect_usage(plan, good, "undo limit 0");
+  plan = basic();
+  plan.subsampled = true;
+  expect_usage(plan, good, "found 0 full iterations");
 }
 
 /* Sums over a team add in shard order, whichever team it is. */
@@ -777,6 +881,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_undo_and_skip),
       cmocka_unit_test(test_stops_when_coordinates_agree),
       cmocka_unit_test(test_rejected_agreement),
+      cmocka_unit_test(test_widening),
       cmocka_unit_test(test_no_iterations),
       cmocka_unit_test(test_failing_operation),
       cmocka_unit_test(test_interrupt),

@@ -7,18 +7,23 @@
 #include "plan/calibration.h"
 #include "support.h"
 
-static const lac_hash_entry codes = {
-    .which = {128, LAC_U8, 64, LAC_ENCODER_LINEAR},
-    .points = 30000,
-    .costs = {
-        .mac =
-            {.begin = 1.7e-7, .visit = 3.1e-8, .kinds = 2, .submodel = {1.3e-8, 0}, .handling = 4e-7, .z = 1.0 / 3e5},
-        .start_point = 2e-6,
-        .start_fixed = 0.4,
-        .iteration_point = 1e-9,
-        .iteration_fixed = 3e-3,
-        .finish_point = 3e-7,
-        .finish_fixed = 1e-3}};
+static const lac_hash_entry codes = {.which = {128, LAC_U8, 64, LAC_ENCODER_LINEAR},
+                                     .points = 30000,
+                                     .costs = {.mac = {.begin = 1.7e-7,
+                                                       .visit = 3.1e-8,
+                                                       .kinds = 2,
+                                                       .submodel = {1.3e-8, 0},
+                                                       .handling = 4e-7,
+                                                       .z = 1.0 / 3e5,
+                                                       .early = LAC_HASH_EARLY,
+                                                       .early_begin = 2.3e-7,
+                                                       .early_z = 1.0 / 7e4},
+                                               .start_point = 2e-6,
+                                               .start_fixed = 0.4,
+                                               .iteration_point = 1e-9,
+                                               .iteration_fixed = 3e-3,
+                                               .finish_point = 3e-7,
+                                               .finish_fixed = 1e-3}};
 static const lac_gradient_entry gradient = {.model = "resnet20",
                                             .batch = 128,
                                             .precision = LAC_PRECISION_F32,
@@ -136,6 +141,8 @@ static void every_broken_key_is_named(void **state) {
               {"hash", "submodels", 'a'},
               {"hash", "handling", 's'},
               {"hash", "z", 's'},
+              {"hash", "early_begin", 's'},
+              {"hash", "early_z", 's'},
               {"hash", "start_point", 's'},
               {"hash", "start_fixed", 's'},
               {"hash", "iteration_point", 's'},

@@ -140,6 +140,65 @@ static void assert_close(double found, double expected, double part, const char 
   }
 }
 
+/* Iterations on a subsample take what iterations over so many points take, and points that join are one Z step. */
+static void a_subsample_is_fewer_points(void **state) {
+  static const int workers[] = {1, 3, 16, 48};
+  for (size_t s = 0; s < sizeof settings / sizeof *settings; s++) {
+    for (size_t i = 0; i < sizeof workers / sizeof *workers; i++) {
+      lac_ring_job job = job_of(&settings[s]), some = job, all = job;
+      job.iterations = 5, job.subsampled = 3, job.subsample = 0.25;
+      some.points /= 4;
+      for (int rehearsed = 0; rehearsed < 2; rehearsed++) {
+        lac_plan whole, few, one;
+        double total = seconds_of(*state, &job, &networks[0], workers[i], NULL, rehearsed, &whole);
+        double expected = 3 * seconds_of(*state, &some, &networks[0], workers[i], NULL, rehearsed, &few) +
+                          2 * seconds_of(*state, &all, &networks[0], workers[i], NULL, rehearsed, &one) +
+                          0.75 * job.points / workers[i] * job.costs.z;
+        assert_close(total, expected, rehearsed ? 0.01 : 1e-9, "subsampled iterations");
+        assert_equal_within(whole.messages, 5 * one.messages, 1e-6);
+      }
+    }
+  }
+  /* Whole blocks: of 234 points in two blocks of 128 a worker takes 128, however small the part that is asked for. */
+  lac_ring_job small = job_of(&settings[0]), blocks = small;
+  small.points = 234 * 16, blocks.points = 128 * 16;
+  small.subsampled = 1, small.subsample = 0.125, small.granule = 128;
+  lac_plan whole, few;
+  assert_close(seconds_of(*state, &small, &networks[0], 16, NULL, false, &whole),
+               seconds_of(*state, &blocks, &networks[0], 16, NULL, false, &few) + (234 - 128) * small.costs.z, 1e-9,
+               "blocks");
+  /* Early costs hold for the first iterations, whichever of them are over a subsample. */
+  for (int64_t subsampled = 0; subsampled <= 6; subsampled++) {
+    const int64_t first = 4, iterations = 6, fewer = subsampled < first ? subsampled : first;
+    lac_ring_job job = job_of(&settings[0]), early = job, late = job;
+    job.costs.early = first, job.costs.early_begin = 9e-8, job.costs.early_z = 3e-6;
+    early.costs.begin = 9e-8, early.costs.z = 3e-6;
+    job.iterations = iterations, job.subsampled = subsampled, job.subsample = 0.5;
+    lac_ring_job few_early = early, few_late = late;
+    few_early.points /= 2, few_late.points /= 2;
+    for (int rehearsed = 0; rehearsed < 2; rehearsed++) {
+      lac_plan of;
+      const lac_cluster *network = &networks[0];
+      double total = seconds_of(*state, &job, network, 3, NULL, rehearsed, &of);
+      double expected = (double)fewer * seconds_of(*state, &few_early, network, 3, NULL, rehearsed, &of) +
+                        (double)(first - fewer) * seconds_of(*state, &early, network, 3, NULL, rehearsed, &of) +
+                        (double)(subsampled - fewer) * seconds_of(*state, &few_late, network, 3, NULL, rehearsed, &of) +
+                        (double)(iterations - first - subsampled + fewer) *
+                            seconds_of(*state, &late, network, 3, NULL, rehearsed, &of) +
+                        (subsampled > 0 ? 0.5 * job.points / 3 * (subsampled <= first ? 3e-6 : job.costs.z) : 0);
+      assert_close(total, expected, rehearsed ? 0.01 : 1e-9, "early iterations");
+    }
+  }
+  lac_plan plan;
+  lac_ring_job job = job_of(&settings[0]);
+  job.subsampled = 2;
+  assert_failure(*state, lac_plan_ring(*state, &job, &networks[0], 2, NULL, &plan, NULL), LAC_E_USAGE,
+                 "1 iterations, 2 of them on a subsample");
+  job.subsampled = 1, job.subsample = 1.5;
+  assert_failure(*state, lac_plan_ring(*state, &job, &networks[0], 2, NULL, &plan, NULL), LAC_E_USAGE,
+                 "subsample of 1.5");
+}
+
 /* Handling is paid once a visit, whatever the passes; single submodels travel with their own bytes. */
 static void small_shards_and_slow_networks(void **state) {
   static const int workers[] = {32, 64, 128};
@@ -261,6 +320,7 @@ static void a_job_has_the_sizes_of_the_trainer(void **state) {
   assert_ok(*state, lac_options_default(*state, lac_hash_option_table(), &options));
   options.bits = 24;
   options.mac.epochs = 2;
+  options.subsample = 1;
   assert_ok(*state, lac_plan_hash_job(*state, &options, 1e5, 100, NULL, &job));
   assert_ok(*state, lac_hash_train_estimate(*state, &options, 25000, 100, LAC_U8, 4, &estimate));
   assert_int_equal(job.submodels, estimate.submodels);
@@ -349,6 +409,7 @@ int main(void) {
       cmocka_unit_test(a_free_network_gives_the_sum_of_the_costs),
       cmocka_unit_test(shares_by_speed_make_up_for_slow_workers),
       cmocka_unit_test(costs_are_of_what_is_trained),
+      cmocka_unit_test(a_subsample_is_fewer_points),
       cmocka_unit_test(a_job_has_the_sizes_of_the_trainer),
       cmocka_unit_test(a_real_run_is_a_run),
       cmocka_unit_test(what_cannot_be_is_refused),
