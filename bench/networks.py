@@ -3,7 +3,8 @@
     networks.py mnist|cifar|resnet [--program build/laconic] [--data DIR] [--work build/bench-work/networks] [--seeds 1 2]
                 [--only NAME ...] [--jobs 2] [--precision bf16] [--plot curves.svg]
 
-mnist: LeNet, all 60,000 images, SGD, Elastic-SGD (3 replicas), Entropy-SGD and Parle (3 replicas) with shortened schedules.
+mnist: LeNet, all 60,000 images, SGD, Elastic-SGD (3 replicas), Entropy-SGD and Parle (3 replicas) with schedules shortened to 12
+and 21 passes; "longer" and "longest": to 21 and 30, with scopes that tighten four times as fast where there are any.
 cifar: All-CNN of a quarter of the width, augmented, schedules of the paper divided by four: SGD on all images and on one
 split, Parle on 3 splits of a half and on 6 of a quarter: as it is, "scoped" with scopes that tighten four times as fast, "late"
 with its learning rate falling later as well. resnet: ResNet-20, 30 epochs, float32 and bfloat16.
@@ -28,7 +29,9 @@ import runs
 MNIST = ["--model", "lenet", "--learning-rate", "0.1", "--held-out", "0", "--batch", "128"]
 SHORT = ["--epochs", "12", "--drops", "5,8,10", "--drop-factor", "0.2"]
 LONGER = ["--epochs", "21", "--drops", "9,14,17.5", "--drop-factor", "0.2"]
+LONGEST = ["--epochs", "30", "--drops", "14,22,27", "--drop-factor", "0.2"]
 OUTER = ["--epochs", "0.84", "--drops", "0.4,0.6,0.74", "--drop-factor", "0.1"]
+OUTER_LONGEST = ["--epochs", "1.2", "--drops", "0.7,1", "--drop-factor", "0.2", "--scoping", "4"]
 CIFAR = ["--model", "allcnn", "--width", "0.25", "--learning-rate", "0.1", "--weight-decay", "1e-3", "--held-out", "0",
          "--batch", "128", "--flip", "--crop", "4"]
 QUARTER = ["--epochs", "50", "--drops", "15,30,45", "--drop-factor", "0.2"]
@@ -43,9 +46,13 @@ RESNET = ["--model", "resnet20", "--learning-rate", "0.1", "--weight-decay", "5e
 SETS = {
     "mnist": ("mnist", {
         "sgd": (1, [*MNIST, *LONGER, "--method", "sgd"]),
+        "sgd-longest": (1, [*MNIST, *LONGEST, "--method", "sgd"]),
         "elastic-3": (3, [*MNIST, *SHORT, "--method", "elastic"]),
+        "elastic-3-longer": (3, [*MNIST, *LONGER, "--method", "elastic"]),
         "entropy": (1, [*MNIST, *OUTER, "--method", "entropy"]),
+        "entropy-longest": (1, [*MNIST, *OUTER_LONGEST, "--method", "entropy"]),
         "parle-3": (3, [*MNIST, *OUTER, "--method", "parle"]),
+        "parle-3-longest": (3, [*MNIST, *OUTER_LONGEST, "--method", "parle"]),
     }),
     "cifar": ("cifar10", {
         "sgd-all": (1, [*CIFAR, *QUARTER, "--method", "sgd"]),

@@ -142,7 +142,7 @@ static void assert_close(double found, double expected, double part, const char 
 
 /* Iterations on a subsample take what iterations over so many points take, and points that join are one Z step. */
 static void a_subsample_is_fewer_points(void **state) {
-  static const int workers[] = {1, 3, 16, 48};
+  static const int workers[] = {1, 3, 20};
   for (size_t s = 0; s < sizeof settings / sizeof *settings; s++) {
     for (size_t i = 0; i < sizeof workers / sizeof *workers; i++) {
       lac_ring_job job = job_of(&settings[s]), some = job, all = job;
