@@ -1,4 +1,5 @@
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,9 +11,10 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 
-/* The only globals: a signal handler has no other way to its program's state. */
-static lac_context *volatile signalled_context;
-static volatile sig_atomic_t *volatile signalled_stop; /* of a command that stops softly, until it has been asked */
+/* The only globals: a signal handler has no other way to its program's state. Atomic: a signal is handled by any
+ * thread, those of libraries among them, and two signals by two at once. */
+static lac_context *_Atomic signalled_context;
+static volatile sig_atomic_t *_Atomic signalled_stop; /* of a command that stops softly, until it has been asked */
 
 /* What asks the work to stop: control-C, a launcher or batch system, a terminal that goes away. */
 static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -39,9 +41,9 @@ static void handle_signals(void (*handler)(int)) {
 /* The first signal asks the work to stop, the second kills; a command that stops softly is first asked for that. */
 static void on_signal(int number) {
   (void)number;
-  if (signalled_stop) {
-    *signalled_stop = 1;
-    signalled_stop = NULL;
+  volatile sig_atomic_t *stop = atomic_exchange(&signalled_stop, NULL);
+  if (stop) {
+    *stop = 1;
     return;
   }
   handle_signals(SIG_DFL);
