@@ -14,32 +14,41 @@
  *                    features, 2 D F flop and F exponentials, in place of the Z step
  *   start            of the sample of 10,000 rows or 10 D the covariance, D^2 each; its eigenvectors, D^3; 50 rounds of
  *                    ITQ, 4 L^2 each, some times over for short codes; of 200 validation points the neighbours among
- *                    10,000, 2 D flop each
- *   iteration        the decoder's equations, L^3 + L^2 D, and the codes of 10,000 validation points
+ *                    4,000, 2 D flop each
+ *   iteration        the decoder's equations, L^3 + L^2 D; validation has its codes from the Z step
  *   finish           per point codes and sums; the decoder's equations
  *
- * The rates fit to a quarter or so what laconic plan calibrate found at D = 32 to 784 and L = 16 to 64 on one core of a
+ * The rates fit to a half or so what laconic plan calibrate found at D = 128 and 784, L = 16 and 64 on one core of a
  * Xeon of 2023 with AVX-512, and all of it is made slower by half, which is nearer to what is found in a cluster. */
 #include <math.h>
 
 #include "plan/calibration.h"
 
-enum { CENTRES = 1000, EXACT_BITS = 16, SAMPLE = 10000, QUERIES = 200, ROUNDS = 50, STARTS = 8, START_BITS = 128 };
+enum {
+  CENTRES = 1000,
+  EXACT_BITS = 16,
+  SAMPLE = 10000,
+  QUERIES = 200,
+  BASE = 4000,
+  ROUNDS = 50,
+  STARTS = 8,
+  START_BITS = 128
+};
 
 static const double slower = 1.5;
-static const double product = 1 / 140e9;          /* a flop of products with all bits, */
-static const double training = 1 / 120e9;         /* … of the W step's kernels, */
-static const double plain = 1 / 40e9;             /* … of a matrix product beside its reading, */
-static const double dense = 1 / 20e9;             /* … of small equations and eigenvectors */
-static const double value = 0.16e-9;              /* a value is read and made a float */
-static const double loss = 8e-9;                  /* of a point and an encoder */
-static const double count = 2.1e-9;               /* of a bit in the sums */
-static const double change = 4.5e-12;             /* of a bit in the sums, per column, seldom as it is */
-static const double enumeration = 0.37e-6;        /* of a point at 16 bits */
-static const double flip = 30e-9, turn = 0.12e-9; /* of a bit, and of a pair of bits, in the search of a point */
-static const double early = 1.5;                  /* as long, what depends on how much a small mu changes */
+static const double product = 1 / 140e9;         /* a flop of products with all bits, */
+static const double training = 1 / 120e9;        /* … of the W step's kernels, */
+static const double plain = 1 / 40e9;            /* … of a matrix product beside its reading, */
+static const double dense = 1 / 20e9;            /* … of small equations and eigenvectors */
+static const double value = 0.16e-9;             /* a value is read and made a float */
+static const double loss = 8e-9;                 /* of a point and an encoder */
+static const double count = 2.1e-9;              /* of a bit in the sums */
+static const double change = 4.5e-12;            /* of a bit in the sums, per column, seldom as it is */
+static const double enumeration = 0.37e-6;       /* of a point at 16 bits */
+static const double flip = 5e-9, turn = 0.02e-9; /* of a bit, and of a pair of bits, in the search of a point */
+static const double early = 1.3;                 /* as long, what depends on how much a small mu changes */
 static const double exponential = 10e-9;
-static const double submodel = 0.4e-6, step = 1.7e-3; /* whatever the points */
+static const double submodel = 0.4e-6, step = 1e-3; /* whatever the points */
 
 static double z_point(double d, double f, double l) {
   double wide = ceil(l / EXACT_BITS) * EXACT_BITS;
@@ -56,7 +65,7 @@ static double start_fixed(double d, double f, double l, bool rbf) {
   double components = plain * sample * d * d + dense * 8 * d * d * d;
   double features = rbf ? plain * sample * f * f + dense * 8 * f * f * f : 0;
   double starts = rbf ? 1 : fmax(1, fmin(STARTS, floor(START_BITS / l)));
-  return components + features + starts * dense * ROUNDS * 4 * sample * l * l + plain * 2 * QUERIES * SAMPLE * d;
+  return components + features + starts * dense * ROUNDS * 4 * sample * l * l + plain * 2 * QUERIES * BASE * d;
 }
 
 void lac_hash_assumed(const lac_hash_case *which, lac_hash_costs *costs) {
@@ -75,7 +84,7 @@ void lac_hash_assumed(const lac_hash_case *which, lac_hash_costs *costs) {
                             .start_point = slower * start_point(d, f, l, rbf),
                             .start_fixed = slower * start_fixed(d, f, l, rbf),
                             .iteration_point = slower * 1e-9,
-                            .iteration_fixed = slower * (step + equations + encode * SAMPLE),
+                            .iteration_fixed = slower * (step + equations),
                             .finish_point = slower * (encode + count * l),
                             .finish_fixed = slower * (equations + 1e-4),
                             .basis = LAC_BASIS_ASSUMED};

@@ -475,6 +475,7 @@ static void codes_are_measured(void **state) {
   lac_hash_options options;
   assert_ok(context, lac_calibration_create(context, &made));
   assert_ok(context, lac_options_default(context, lac_hash_option_table(), &options));
+  assert_int_equal(options.mac.iterations - options.mac.full_iterations, LAC_HASH_EARLY); /* what is counted apart */
   options.bits = 17;
   assert_failure(context, lac_calibration_measure_hash(context, made, 16, LAC_U8, &options), LAC_E_INPUT, "17 bits");
   options.bits = 4;
