@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "cli/arguments.h"
-#include "cli/blas_kernels.h"
 #include "cli/commands.h"
 #include "cli/help.h"
 #include "cli/log_view.h"
+#include "cli/openblas.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 
@@ -163,6 +163,7 @@ static lac_status dispatch(lac_session *session, int argc, char **argv) {
 
 int main(int argc, char **argv) {
   lac_choose_blas_kernels(argv);
+  lac_end_blas_threads();
   lac_session session;
   lac_status status = lac_session_open(&session);
   if (status) {

@@ -1,11 +1,34 @@
-#include "cli/blas_kernels.h"
+#include "cli/openblas.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+/* OpenBLAS ends its threads like this before a process forks, too. Of another BLAS the names are not there. */
+void lac_end_blas_threads(void) {
+  enum { OF_PTHREADS = 1 };
+  static const char *const names[] = {"openblas_get_parallel", "openblas_set_num_threads", "blas_thread_shutdown_"};
+  void *found[3];
+  for (int i = 0; i < 3; i++) {
+    found[i] = dlsym(RTLD_DEFAULT, names[i]);
+    if (!found[i]) {
+      return;
+    }
+  }
+  int (*parallel)(void), (*shut_down)(void);
+  void (*set_threads)(int);
+  memcpy(&parallel, &found[0], sizeof parallel);
+  memcpy(&set_threads, &found[1], sizeof set_threads);
+  memcpy(&shut_down, &found[2], sizeof shut_down);
+  if (parallel() == OF_PTHREADS) {
+    set_threads(1); /* now, as it would start them anew later */
+    shut_down();
+  }
+}
 
 #if defined(__x86_64__) && defined(__linux__) && !defined(LACONIC_SMPI)
-#include <dlfcn.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/auxv.h>
 #include <unistd.h>

@@ -1,10 +1,14 @@
-"""The program starts itself anew where OpenBLAS does not know the processor: a library put before it says what it took."""
+"""The program starts itself anew where OpenBLAS does not know the processor: a library put before it says what it took.
+And it ends OpenBLAS's own threads: it is held fast in mid-run, and its threads are counted."""
 
+import fcntl
 import os
+import select
+import subprocess
 import sys
 import unittest
 
-from support import ProgramTest
+from support import LACONIC, ProgramTest
 
 STUB = sys.argv.pop(1)
 
@@ -43,6 +47,22 @@ class Kernels(ProgramTest):
 
     def test_a_setting_is_obeyed(self):
         self.assertEqual(self.starts("Prescott", OPENBLAS_CORETYPE="Nehalem"), ["Nehalem"])
+
+
+class Threads(ProgramTest):
+    def test_none_of_openblas_is_left(self):
+        reader, writer = os.pipe()
+        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)  # less than what is to be printed
+        with subprocess.Popen([LACONIC, "hash", "train", "--help"], stdout=writer,
+                              env=os.environ | {"OPENBLAS_NUM_THREADS": "4"}) as run:
+            os.close(writer)
+            self.assertTrue(select.select([reader], [], [], 60)[0])
+            threads = os.listdir(f"/proc/{run.pid}/task")
+            with open(reader, encoding="utf-8") as file:
+                text = file.read()
+        self.assertEqual(run.returncode, 0)
+        self.assertGreater(len(text), 4096)
+        self.assertEqual(threads, [str(run.pid)])
 
 
 if __name__ == "__main__":
