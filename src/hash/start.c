@@ -8,6 +8,7 @@
 #include "base/profile.h"
 #include "base/random.h"
 #include "hash/sample.h"
+#include "math/arpack.h"
 #include "math/blas.h"
 
 enum { LAC_ITQ_ROUNDS = 50, LAC_MOMENT_ROWS = 512 };
@@ -146,7 +147,7 @@ lac_status lac_start_pca(lac_context *context, const lac_team *team, const lac_s
     *trace += sum[i * columns + i];
   }
   if (team->first == 0) {
-    status = lac_symmetric_eigen(context, columns, sum, count, values, found);
+    status = lac_largest_eigen(context, columns, sum, count, values, found);
   }
   if (team->world) {
     status = lac_world_agree(team->world, status);
@@ -180,30 +181,16 @@ static lac_status random_rotation(lac_context *context, int64_t bits, int64_t se
   return status;
 }
 
-/* products (L, L) += B' V with B = sign(V R) over the rows of one shard; v (count, L). */
-static void add_signs(const float *v, int64_t count, int64_t bits, const float *rotation, float *turned,
-                      double *products, float *block) {
-  for (int64_t first = 0; first < count; first += LAC_MOMENT_ROWS) {
-    int64_t n = count - first < LAC_MOMENT_ROWS ? count - first : LAC_MOMENT_ROWS;
-    const float *rows = v + first * bits;
-    lac_sgemm(false, false, n, bits, bits, 1, rows, bits, rotation, bits, 0, turned, bits);
-    for (int64_t i = 0; i < n * bits; i++) {
-      turned[i] = turned[i] >= 0 ? 1 : -1;
-    }
-    lac_sgemm(true, false, bits, bits, n, 1, turned, bits, rows, bits, 0, block, bits);
-    for (int64_t i = 0; i < bits * bits; i++) {
-      products[i] += (double)block[i];
-    }
-  }
-}
-
 /* A number of attempts that go on together: what travels, travels for all of them at once. */
 typedef struct lac_itq {
   int64_t attempts, bits;
-  double *rotation;                    /* (attempts, L, L) */
-  double *products, *sum;              /* (shards here, attempts, L, L), (attempts, L, L) */
-  double *singular, *left, *right;     /* (L), (L, L), (L, L) */
-  float *single, *turned, *block, **v; /* (L, L), (rows of a block, L), (L, L), (shards here)(rows, L) */
+  double *rotation;                /* (attempts, L, L) */
+  double *products, *sum;          /* (shards here, attempts, L, L), (attempts, L, L) */
+  double *singular, *left, *right; /* (L), (L, L), (L, L) */
+  float *beside;                   /* (L, attempts, L): the rotations side by side */
+  float *turned;                   /* (rows of a block, attempts, L) */
+  float *block;                    /* (attempts, L, L) */
+  float **v;                       /* (shards here)(rows, L) */
 } lac_itq;
 
 static lac_status itq_create(lac_context *context, const lac_team *team, int64_t bits, int64_t attempts, lac_itq *itq) {
@@ -216,9 +203,9 @@ static lac_status itq_create(lac_context *context, const lac_team *team, int64_t
   LAC_TRY(LAC_NEW(context, square, &itq->left));
   LAC_TRY(LAC_NEW(context, square, &itq->right));
   LAC_TRY(LAC_NEW(context, bits, &itq->singular));
-  LAC_TRY(LAC_NEW(context, square, &itq->single));
-  LAC_TRY(LAC_NEW(context, LAC_MOMENT_ROWS * bits, &itq->turned));
-  LAC_TRY(LAC_NEW(context, square, &itq->block));
+  LAC_TRY(LAC_NEW(context, attempts * square, &itq->beside));
+  LAC_TRY(LAC_NEW(context, LAC_MOMENT_ROWS * attempts * bits, &itq->turned));
+  LAC_TRY(LAC_NEW(context, attempts * square, &itq->block));
   return LAC_NEW(context, team->count, &itq->v);
 }
 
@@ -229,7 +216,7 @@ static void itq_clear(const lac_team *team, lac_itq *itq) {
   lac_free(itq->left);
   lac_free(itq->right);
   lac_free(itq->singular);
-  lac_free(itq->single);
+  lac_free(itq->beside);
   lac_free(itq->turned);
   lac_free(itq->block);
   for (int shard = 0; itq->v && shard < team->count; shard++) {
@@ -238,13 +225,34 @@ static void itq_clear(const lac_team *team, lac_itq *itq) {
   lac_free(itq->v);
 }
 
-/* The rotation of an attempt in single precision. */
-static const float *itq_single(lac_itq *itq, int64_t attempt) {
-  int64_t square = itq->bits * itq->bits;
-  for (int64_t i = 0; i < square; i++) {
-    itq->single[i] = (float)itq->rotation[attempt * square + i];
+/* The rotations side by side in single precision. */
+static void set_beside(lac_itq *itq) {
+  int64_t bits = itq->bits, width = itq->attempts * bits;
+  for (int64_t attempt = 0; attempt < itq->attempts; attempt++) {
+    const double *rotation = itq->rotation + attempt * bits * bits;
+    for (int64_t i = 0; i < bits * bits; i++) {
+      itq->beside[i / bits * width + attempt * bits + i % bits] = (float)rotation[i];
+    }
   }
-  return itq->single;
+}
+
+/* products (attempts, L, L) += B' V with B = sign(V R) over the rows of one shard; v (count, L). One product for all
+ * attempts: of codes of 16 bits one alone would be too narrow for a matrix product's kernel. */
+static void add_signs(const lac_itq *itq, const float *v, int64_t count, double *products) {
+  int64_t bits = itq->bits, width = itq->attempts * bits;
+  for (int64_t first = 0; first < count; first += LAC_MOMENT_ROWS) {
+    int64_t n = count - first < LAC_MOMENT_ROWS ? count - first : LAC_MOMENT_ROWS;
+    const float *rows = v + first * bits;
+    float *turned = itq->turned;
+    lac_sgemm(false, false, n, width, bits, 1, rows, bits, itq->beside, width, 0, turned, width);
+    for (int64_t i = 0; i < n * width; i++) {
+      turned[i] = turned[i] >= 0 ? 1 : -1;
+    }
+    lac_sgemm(true, false, width, bits, n, 1, turned, width, rows, bits, 0, itq->block, bits);
+    for (int64_t i = 0; i < width * bits; i++) {
+      products[i] += (double)itq->block[i];
+    }
+  }
 }
 
 /* B'V = S W T' of each attempt: the rotation that turns V towards B is R = T S'. Workers take turns at the attempts;
@@ -266,24 +274,34 @@ static lac_status itq_turn(lac_context *context, const lac_team *team, lac_itq *
   return LAC_OK;
 }
 
+/* Whether all have their parts: a worker that fails leaves something that is not a number, so that no agreement is
+ * needed in rounds in which none does. */
+static bool complete(const double *rotation, int64_t count) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; i++) {
+    sum += rotation[i];
+  }
+  return isfinite(sum);
+}
+
 static lac_status itq_round(lac_context *context, const lac_team *team, const lac_start_sample *sample, lac_itq *itq) {
-  int64_t square = itq->bits * itq->bits, all = itq->attempts * square;
+  int64_t all = itq->attempts * itq->bits * itq->bits;
   memset(itq->products, 0, (size_t)(team->count * all) * sizeof *itq->products);
-  for (int64_t attempt = 0; attempt < itq->attempts; attempt++) {
-    const float *rotation = itq_single(itq, attempt);
-    for (int shard = 0; shard < team->count; shard++) {
-      add_signs(itq->v[shard], sample->counts[shard], itq->bits, rotation, itq->turned,
-                itq->products + shard * all + attempt * square, itq->block);
-    }
+  set_beside(itq);
+  for (int shard = 0; shard < team->count; shard++) {
+    add_signs(itq, itq->v[shard], sample->counts[shard], itq->products + shard * all);
   }
   LAC_TRY(lac_team_sum_f64(context, team, itq->products, all, itq->sum));
   lac_status status = itq_turn(context, team, itq);
-  if (team->world) {
-    LAC_TRY(lac_world_agree(team->world, status));
-    status = itq->attempts > 1 ? lac_world_sum_f64(team->world, itq->rotation, all)
-                               : lac_team_share(team, itq->rotation, (size_t)all * sizeof *itq->rotation);
+  if (!team->world) {
+    return status;
   }
-  return status;
+  if (status) {
+    itq->rotation[0] = NAN;
+  }
+  LAC_TRY(itq->attempts > 1 ? lac_world_sum_f64(team->world, itq->rotation, all)
+                            : lac_team_share(team, itq->rotation, (size_t)all * sizeof *itq->rotation));
+  return complete(itq->rotation, all) ? LAC_OK : lac_world_agree(team->world, status);
 }
 
 static lac_status itq_start(lac_context *context, const lac_team *team, const lac_start_sample *sample, int64_t padded,
@@ -313,10 +331,9 @@ lac_status lac_start_itq(lac_context *context, const lac_team *team, const lac_s
   for (int round = 0; round < LAC_ITQ_ROUNDS; round++) {
     LAC_TRY_GOTO(status, itq_round(context, team, sample, &itq), done);
   }
-  for (int64_t attempt = 0; attempt < attempts; attempt++) {
-    lac_sgemm(true, false, bits, padded, bits, 1, itq_single(&itq, attempt), bits, components, padded, 0,
-              weight + attempt * bits * padded, padded);
-  }
+  set_beside(&itq);
+  lac_sgemm(true, false, attempts * bits, padded, bits, 1, itq.beside, attempts * bits, components, padded, 0, weight,
+            padded);
   lac_profile_add(context, "itq", lac_seconds() - start, 0, 0, 0);
 done:
   lac_free(components);

@@ -37,12 +37,17 @@ void lac_dgemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t
               (blasint)lda, b, (blasint)ldb, beta, c, (blasint)ldc);
 }
 
+void lac_dsymv(int64_t n, const double *a, const double *x, double *y) {
+  one_thread();
+  cblas_dsymv(CblasRowMajor, CblasUpper, (blasint)n, 1, a, (blasint)n, x, 1, 0, y, 1);
+}
+
 void lac_ssyrk(int64_t n, int64_t k, const float *a, int64_t lda, float *c) {
   one_thread();
   cblas_ssyrk(CblasRowMajor, CblasUpper, CblasTrans, (blasint)n, (blasint)k, 1, a, (blasint)lda, 0, c, (blasint)n);
 }
 
-static void fix_sign(int64_t n, double *vector) {
+void lac_fix_sign(int64_t n, double *vector) {
   int64_t largest = 0;
   for (int64_t i = 1; i < n; i++) {
     if (fabs(vector[i]) > fabs(vector[largest])) {
@@ -56,33 +61,50 @@ static void fix_sign(int64_t n, double *vector) {
   }
 }
 
+/* Values rise and vectors come one after another, column-major: a symmetric matrix is the same in either order. */
+typedef struct eigen {
+  double *values, *vectors; /* (n), (at least count, n) */
+  int64_t first;            /* of those that were asked for, in both */
+} eigen;
+
+/* Divide and conquer, all of them. */
+static lapack_int all_eigen(int64_t n, int64_t count, double *a, eigen *found) {
+  *found = (eigen){found->values, a, n - count};
+  return LAPACKE_dsyevd(LAPACK_COL_MAJOR, 'V', 'U', (lapack_int)n, a, (lapack_int)n, found->values);
+}
+
 lac_status lac_symmetric_eigen(lac_context *context, int64_t n, double *a, int64_t count, double *values,
                                double *vectors) {
   one_thread();
-  double *all = NULL, *rows = NULL;
-  lapack_int *support = NULL;
+  double *all = NULL, *rows = NULL, *copy = NULL;
+  lapack_int *support = NULL, number = 0;
   lac_status status = LAC_OK;
   LAC_TRY_GOTO(status, LAC_NEW(context, n, &all), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, count * n, &rows), done);
+  LAC_TRY_GOTO(status, LAC_NEW(context, n * n, &copy), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, 2 * count + 2, &support), done);
-  lapack_int found = 0;
-  /* A symmetric matrix is the same in either order; column-major vectors come out one after another, smallest value
-   * first. */
+  memcpy(copy, a, (size_t)(n * n) * sizeof *copy);
+  eigen found = {all, rows, 0};
   lapack_int info =
       LAPACKE_dsyevr(LAPACK_COL_MAJOR, 'V', 'I', 'U', (lapack_int)n, a, (lapack_int)n, 0, 0,
-                     (lapack_int)(n - count + 1), (lapack_int)n, 0, &found, all, rows, (lapack_int)n, support);
-  if (info != 0 || found != count) {
+                     (lapack_int)(n - count + 1), (lapack_int)n, 0, &number, all, rows, (lapack_int)n, support);
+  if (info != 0 || number != count) { /* of values that are many times the same it may miss some and say nothing */
+    info = all_eigen(n, count, copy, &found);
+  }
+  if (info != 0) {
     status = lac_fail(context, LAC_E_NUMERICAL, "the eigenvalues of a %lld x %lld matrix were not found (LAPACK %d)",
                       (long long)n, (long long)n, (int)info);
     goto done;
   }
   for (int64_t i = 0; i < count; i++) {
-    values[i] = all[count - 1 - i];
-    memcpy(vectors + i * n, rows + (count - 1 - i) * n, (size_t)n * sizeof *rows);
-    fix_sign(n, vectors + i * n);
+    int64_t from = found.first + count - 1 - i;
+    values[i] = found.values[from];
+    memcpy(vectors + i * n, found.vectors + from * n, (size_t)n * sizeof *vectors);
+    lac_fix_sign(n, vectors + i * n);
   }
 done:
   lac_free(support);
+  lac_free(copy);
   lac_free(rows);
   lac_free(all);
   return status;

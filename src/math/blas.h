@@ -18,6 +18,9 @@ void lac_sgemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t
 void lac_dgemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha, const double *a,
                int64_t lda, const double *b, int64_t ldb, double beta, double *c, int64_t ldc);
 
+/* y (n) = A x for the symmetric A whose upper triangle is that of a (n, n). */
+void lac_dsymv(int64_t n, const double *a, const double *x, double *y);
+
 /* Upper triangle of c (n, n) = a' a for a (k, n) with rows lda apart. */
 void lac_ssyrk(int64_t n, int64_t k, const float *a, int64_t lda, float *c);
 
@@ -25,6 +28,9 @@ void lac_ssyrk(int64_t n, int64_t k, const float *a, int64_t lda, float *c);
  * vectors (count, n), a vector a row, its largest entry by magnitude made positive. Errors: NUMERICAL, MEMORY. */
 LAC_MUST_USE lac_status lac_symmetric_eigen(lac_context *context, int64_t n, double *a, int64_t count, double *values,
                                             double *vectors);
+
+/* Turns a vector so that its largest entry by magnitude is positive, the first of those where several are. */
+void lac_fix_sign(int64_t n, double *vector);
 
 /* Of the symmetric tridiagonal matrix diagonal (n), beside (n - 1) the eigenvalue with `below` smaller ones, and its
  * unit vector (n). Errors: NUMERICAL, MEMORY. */

@@ -1,152 +1,32 @@
 #include "mixing/eigen.h"
 
-#include <arpack/arpack.h>
 #include <cholmod.h>
 #include <math.h>
-#include <pthread.h>
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/random.h"
 #include "math/blas.h"
 
 /* Of ARPACK: vectors kept between restarts, eigenvalues looked for among Arnoldi's. Steps of Lanczos between looks, and
  * until it is seen that a map is slow. */
 enum { VECTORS = 24, VALUES = 2, LOOK = 20, PROBE = 100 };
 
-/* ARPACK's reverse communication keeps its place in saved variables of its Fortran routines, and its counters in common
- * blocks: a computation from the first product to the last is one critical section. */
-static pthread_mutex_t arpack_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* The start: always the same one, so that a result can be repeated. */
-static void fill_start(int64_t n, double *vector) {
-  lac_random stream = lac_random_stream(0, LAC_RANDOM_SAMPLE, 0, 0);
-  for (int64_t i = 0; i < n; i++) {
-    vector[i] = lac_random_uniform(&stream) - 0.5;
-  }
-}
-
-/* ---- ARPACK ---- */
-
-typedef struct arpack {
-  lac_context *context;
-  const lac_linear_map *map;
-  bool symmetric;
-  a_int n, values, work_length, info;
-  double tolerance;
-  double *start;        /* (n) */
-  double *vectors;      /* (VECTORS, n) */
-  double *pair;         /* (3, n): what is multiplied and what comes of it */
-  double *work;         /* (work_length) */
-  double *part;         /* (3 VECTORS): work of Arnoldi's end */
-  a_int parameters[11]; /* iparam */
-  a_int place[14];      /* ipntr */
-} arpack;
-
-static void advance(arpack *a, a_int *ido) {
-  /* OpenBLAS's number of threads may be set by whoever else runs in the process. */
-  lac_blas_one_thread();
-  if (a->symmetric) {
-    dsaupd_c(ido, "I", a->n, "LM", a->values, a->tolerance, a->start, VECTORS, a->vectors, a->n, a->parameters,
-             a->place, a->pair, a->work, a->work_length, &a->info);
-  } else {
-    dnaupd_c(ido, "I", a->n, "LM", a->values, a->tolerance, a->start, VECTORS, a->vectors, a->n, a->parameters,
-             a->place, a->pair, a->work, a->work_length, &a->info);
-  }
-}
-
-/* Runs to the end; false when `products` have been made before. */
-static lac_status iterate(arpack *a, int64_t products, bool *converged) {
-  a_int ido = 0;
-  int64_t made = 0;
-  for (advance(a, &ido); ido == 1 || ido == -1; advance(a, &ido)) {
-    if (lac_context_interrupted(a->context)) {
-      return lac_fail(a->context, LAC_E_INTERRUPTED, "the eigenvalues were interrupted");
-    }
-    if (made++ == products) {
-      *converged = false;
-      return LAC_OK;
-    }
-    a->map->apply(a->map->self, a->pair + a->place[0] - 1, a->pair + a->place[1] - 1);
-  }
-  if (a->info < 0) {
-    return lac_fail(a->context, LAC_E_NUMERICAL, "the eigenvalues of a map of %d dimensions were not found (ARPACK %d)",
-                    (int)a->n, (int)a->info);
-  }
-  *converged = a->info == 0;
-  return LAC_OK;
-}
-
-/* The eigenvalues found, real and imaginary parts: (VALUES + 1) each. */
-static lac_status collect(arpack *a, double *real, double *imaginary) {
-  a_int select[VECTORS] = {0}, info = 0;
-  if (a->symmetric) {
-    dseupd_c(0, "A", select, real, a->vectors, a->n, 0, "I", a->n, "LM", a->values, a->tolerance, a->start, VECTORS,
-             a->vectors, a->n, a->parameters, a->place, a->pair, a->work, a->work_length, &info);
-  } else {
-    dneupd_c(0, "A", select, real, imaginary, a->vectors, a->n, 0, 0, a->part, "I", a->n, "LM", a->values, a->tolerance,
-             a->start, VECTORS, a->vectors, a->n, a->parameters, a->place, a->pair, a->work, a->work_length, &info);
-  }
-  return info == 0 ? LAC_OK
-                   : lac_fail(a->context, LAC_E_NUMERICAL,
-                              "the eigenvalues of a map of %d dimensions were not collected (ARPACK %d)", (int)a->n,
-                              (int)info);
-}
-
-static lac_status run(arpack *a, int64_t products, double *real, double *imaginary, bool *converged) {
-  lac_status status;
-  int64_t n = a->map->n;
-  LAC_TRY_GOTO(status, LAC_NEW(a->context, n, &a->start), done);
-  LAC_TRY_GOTO(status, LAC_NEW(a->context, n * VECTORS, &a->vectors), done);
-  LAC_TRY_GOTO(status, LAC_NEW(a->context, n * 3, &a->pair), done);
-  LAC_TRY_GOTO(status, LAC_NEW(a->context, a->work_length, &a->work), done);
-  LAC_TRY_GOTO(status, LAC_NEW(a->context, 3 * VECTORS, &a->part), done);
-  fill_start(n, a->start);
-  pthread_mutex_lock(&arpack_lock);
-  status = iterate(a, products, converged);
-  if (!status && *converged) {
-    status = collect(a, real, imaginary);
-  }
-  pthread_mutex_unlock(&arpack_lock);
-done:
-  lac_free(a->part);
-  lac_free(a->work);
-  lac_free(a->pair);
-  lac_free(a->vectors);
-  lac_free(a->start);
-  return status;
-}
-
-static arpack new_arpack(lac_context *context, const lac_linear_map *map, bool symmetric, double tolerance) {
-  return (arpack){.context = context,
-                  .map = map,
-                  .symmetric = symmetric,
-                  .n = (a_int)map->n,
-                  .values = symmetric ? 1 : VALUES,
-                  .tolerance = tolerance,
-                  .info = 1, /* `start` is given */
-                  .work_length = symmetric ? VECTORS * (VECTORS + 8) : 3 * VECTORS * VECTORS + 6 * VECTORS,
-                  .parameters = {[0] = 1, [2] = 1000000, [3] = 1, [6] = 1}};
-}
-
 lac_status lac_eigen_symmetric(lac_context *context, const lac_linear_map *map, int64_t products, double tolerance,
                                double *value, bool *converged) {
-  arpack a = new_arpack(context, map, true, tolerance);
-  double real[VALUES + 1] = {0}, imaginary[VALUES + 1] = {0};
-  *converged = false;
-  LAC_TRY(run(&a, products, real, imaginary, converged));
+  double found = 0;
+  lac_arpack arpack = {.map = map, .count = 1, .kept = VECTORS, .products = products, .tolerance = tolerance};
+  LAC_TRY(lac_arpack_symmetric(context, &arpack, &found, NULL, converged));
   if (*converged) {
-    *value = real[0];
+    *value = found;
   }
   return LAC_OK;
 }
 
 lac_status lac_eigen_general(lac_context *context, const lac_linear_map *map, int64_t products, double tolerance,
                              double *modulus, bool *converged) {
-  arpack a = new_arpack(context, map, false, tolerance);
   double real[VALUES + 1] = {0}, imaginary[VALUES + 1] = {0};
-  *converged = false;
-  LAC_TRY(run(&a, products, real, imaginary, converged));
+  lac_arpack arpack = {.map = map, .count = VALUES, .kept = VECTORS, .products = products, .tolerance = tolerance};
+  LAC_TRY(lac_arpack_general(context, &arpack, real, imaginary, converged));
   if (*converged) {
     *modulus = 0;
     for (int i = 0; i <= VALUES; i++) { /* a pair may stand in the place beyond the last */
@@ -214,7 +94,7 @@ static lac_status judge(lanczos *l, double relative, double *modulus, bool *conv
 static lac_status iterate_lanczos(lanczos *l, int64_t steps, double relative, double slow, double *modulus,
                                   bool *converged) {
   int64_t n = l->map->n;
-  fill_start(n, l->next);
+  lac_arpack_start(n, l->next);
   l->map->apply(l->map->self, l->next, l->now); /* out of the space that the map sends to 0 */
   double norm = norm_of(n, l->now), beta = 0;
   for (int64_t i = 0; i < n && norm > 0; i++) {

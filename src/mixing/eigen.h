@@ -1,4 +1,4 @@
-/* Few eigenvalues of large matrices: the only calls of ARPACK and CHOLMOD. */
+/* Few eigenvalues of large matrices: by ARPACK, by plain Lanczos, and the only calls of CHOLMOD. */
 #ifndef LACONIC_MIXING_EIGEN_H
 #define LACONIC_MIXING_EIGEN_H
 
@@ -7,19 +7,11 @@
 
 #include "laconic/context.h"
 #include "laconic/topology.h"
-
-/* y = A x, x and y (n), which do not overlap. */
-typedef struct lac_linear_map {
-  int64_t n;
-  void (*apply)(void *self, const double *x, double *y);
-  void *self;
-} lac_linear_map;
+#include "math/arpack.h"
 
 /* The eigenvalue of largest modulus of a symmetric map by ARPACK's restarted Lanczos, to `tolerance` relative to it.
  * *converged is false, and *value not set, where `products` products of the map are not enough. n at least 50.
- *
- * ARPACK keeps its state in variables of its own from one product to the next, so that one call runs at a time in a
- * process: others wait. Errors: NUMERICAL, INTERRUPTED, MEMORY. */
+ * One call runs at a time in a process: see math/arpack.h. Errors: NUMERICAL, INTERRUPTED, MEMORY. */
 LAC_MUST_USE lac_status lac_eigen_symmetric(lac_context *context, const lac_linear_map *map, int64_t products,
                                             double tolerance, double *value, bool *converged);
 

@@ -32,8 +32,8 @@ RESERVED = [
      {"src/math/blas.c"}),
     ("protobuf", re.compile(r"#\s*include\s*[<\"](protobuf-c/|[\w/]+\.pb-c\.h)|\b(lac_onnx__|protobuf_c_)\w+\s*\("),
      {"src/classifier/onnx.c"}),
-    ("ARPACK and CHOLMOD", re.compile(r"#\s*include\s*<(arpack/|suitesparse/)?(arpack|cholmod)\w*\.h>|\b(cholmod_l?_?\w+|ds(a|e)upd_c|dn(a|e)upd_c)\s*\("),
-     {"src/mixing/eigen.c"}),
+    ("ARPACK", re.compile(r"#\s*include\s*<(arpack/)?arpack\w*\.h>|\b(ds(a|e)upd_c|dn(a|e)upd_c)\s*\("), {"src/math/arpack.c"}),
+    ("CHOLMOD", re.compile(r"#\s*include\s*<(suitesparse/)?cholmod\w*\.h>|\bcholmod_l?_?\w+\s*\("), {"src/mixing/eigen.c"}),
     ("oneDNN", re.compile(r"#\s*include\s*<(oneapi/dnnl/)?dnnl\w*\.h>|\bdnnl_\w+\s*\("),
      {"src/nn/onednn.h", "src/nn/onednn.c", "src/nn/onednn_layers.c", "src/nn/onednn_plan.c"}),
 ]
