@@ -106,6 +106,9 @@ lac_status lac_w_end(void *shard, lac_context *context) {
 
 /* ---- a block of rows in the redrawn order ---- */
 
+/* A block is worked through in parts, which stay in the second-level cache from their expansion to their last use. */
+enum { LAC_PART = 2 * LAC_CHUNK };
+
 typedef struct lac_block {
   int64_t rows[LAC_BLOCK]; /* row numbers */
   int64_t count;
@@ -121,21 +124,23 @@ static void next_block(const lac_trainer *trainer, int64_t chunk, lac_block *blo
   }
 }
 
-/* The block of these chunks is on its way from memory while the one before it is worked on. */
-static void fetch_block(const lac_trainer *trainer, int64_t chunk) {
-  for (int64_t c = chunk; c < chunk + LAC_BLOCK / LAC_CHUNK && c < trainer->chunks; c++) {
+/* The part that begins with this chunk is on its way from memory while the one before it is worked on. */
+static void fetch_part(const lac_trainer *trainer, int64_t chunk) {
+  for (int64_t c = chunk; c < chunk + LAC_PART / LAC_CHUNK && c < trainer->chunks; c++) {
     int64_t first = trainer->order[c] * LAC_CHUNK, rest = trainer->x.count - first;
     lac_rows_ahead(&trainer->input, first, rest < LAC_CHUNK ? rest : LAC_CHUNK);
   }
 }
 
-static lac_status read_block(lac_context *context, const lac_rows *rows, const lac_block *block, float *out) {
-  for (int64_t i = 0; i < block->count;) {
+/* Rows from..to of a block. */
+static lac_status read_part(lac_context *context, const lac_rows *rows, const lac_block *block, int64_t from,
+                            int64_t to, float *out) {
+  for (int64_t i = from; i < to;) {
     int64_t run = 1;
-    while (i + run < block->count && block->rows[i + run] == block->rows[i] + run) {
+    while (i + run < to && block->rows[i + run] == block->rows[i] + run) {
       run++;
     }
-    LAC_TRY(lac_rows_read(context, rows, block->rows[i], run, out + i * rows->padded));
+    LAC_TRY(lac_rows_read(context, rows, block->rows[i], run, out + (i - from) * rows->padded));
     i += run;
   }
   return LAC_OK;
@@ -147,12 +152,12 @@ typedef struct lac_encoder_part {
   int64_t count;
   const int64_t *bits;
   void *const *states;
-  float *weight, *gradient; /* (count, padded) */
-  float *bias;              /* (count) */
-  float *sign;              /* (3, count): scratch of a row's signs, step sizes, sums */
-  float *factors;           /* (LAC_BLOCK, count): margins, then the factors of the rows in the gradient */
-  float *directions;        /* (count, rank), and its transpose (rank, count) behind it */
-  double *samples;          /* (count) */
+  float *weight, *gradient;  /* (count, padded) */
+  float *bias;               /* (count) */
+  float *sign, *eta, *total; /* (count): of a row, and of a block: step sizes and sums of -dloss/dmargin */
+  float *factors;            /* (LAC_PART, count): margins, then the factors of the rows in the gradient */
+  float *directions;         /* (count, rank), and its transpose (rank, count) behind it */
+  double *samples;           /* (count) */
 } lac_encoder_part;
 
 /* Bottou's rule: what the step size is divided by. */
@@ -167,42 +172,35 @@ static inline float hinge_step(float sign, float margin) {
 }
 
 /* Of a single encoder: rows run in the inner loops, with the same arithmetic in the same order. */
-static void hinge_factors_alone(const lac_trainer *trainer, const lac_block *block, lac_encoder_part *part, float eta,
-                                float *total) {
-  float sign[LAC_BLOCK], step[LAC_BLOCK], sum = 0, bias = part->bias[0];
-  int64_t words = trainer->common->words, bit = part->bits[0], rows = block->count;
-  for (int64_t i = 0; i < rows; i++) {
-    uint64_t word = trainer->codes[block->rows[i] * words + bit / 64];
+static void hinge_factors_alone(const lac_trainer *trainer, const int64_t *rows, int64_t n, lac_encoder_part *part) {
+  float sign[LAC_PART], step[LAC_PART], sum = part->total[0], eta = part->eta[0], bias = part->bias[0];
+  int64_t words = trainer->common->words, bit = part->bits[0];
+  for (int64_t i = 0; i < n; i++) {
+    uint64_t word = trainer->codes[rows[i] * words + bit / 64];
     sign[i] = (float)(2 * (int)(word >> (bit % 64) & 1) - 1);
   }
-  for (int64_t i = 0; i < rows; i++) {
+  for (int64_t i = 0; i < n; i++) {
     step[i] = hinge_step(sign[i], part->factors[i] + bias);
     part->factors[i] = step[i] * eta;
   }
-  for (int64_t i = 0; i < rows; i++) {
+  for (int64_t i = 0; i < n; i++) {
     sum += step[i];
   }
-  *total = sum;
+  part->total[0] = sum;
 }
 
-/* Gradient factors -eta dloss/dmargin of a block, from margins without bias, and the steps of the biases. Encoders run
- * in the inner loop, which is then one over neighbouring floats; sums are over the rows in order all the same. */
-static void hinge_factors(const lac_trainer *trainer, const lac_block *block, lac_encoder_part *part) {
-  const lac_preconditioner *precondition = &trainer->common->precondition;
+/* Gradient factors -eta dloss/dmargin of n rows, from margins without bias. Encoders run in the inner loop, which is
+ * then one over neighbouring floats; sums are over the rows in order all the same. */
+static void hinge_factors(const lac_trainer *trainer, const int64_t *rows, int64_t n, lac_encoder_part *part) {
   int64_t count = part->count, words = trainer->common->words;
-  float *restrict sign = part->sign, *restrict eta = sign + count, *restrict total = eta + count;
-  const float *restrict bias = part->bias;
-  for (int64_t j = 0; j < count; j++) {
-    double step = step_size * (double)LAC_BLOCK / (2 * precondition->trace);
-    step = fmin(step, 0.5 / precondition->floor) / slower_by(part, j);
-    eta[j] = (float)(2 * step / (double)block->count);
-    total[j] = 0;
-  }
+  float *restrict sign = part->sign, *restrict total = part->total;
+  const float *restrict eta = part->eta, *restrict bias = part->bias;
   if (count == 1) {
-    hinge_factors_alone(trainer, block, part, eta[0], total);
+    hinge_factors_alone(trainer, rows, n, part);
+    return;
   }
-  for (int64_t i = 0; i < block->count && count > 1; i++) {
-    const uint64_t *code = trainer->codes + block->rows[i] * words;
+  for (int64_t i = 0; i < n; i++) {
+    const uint64_t *code = trainer->codes + rows[i] * words;
     float *restrict factor = part->factors + i * count;
     for (int64_t j = 0; j < count; j++) {
       uint64_t bit = (uint64_t)part->bits[j];
@@ -214,22 +212,39 @@ static void hinge_factors(const lac_trainer *trainer, const lac_block *block, la
       factor[j] = step * eta[j];
     }
   }
-  for (int64_t j = 0; j < count; j++) {
-    part->bias[j] += bias_step / (float)slower_by(part, j) * total[j] / (float)block->count;
-    part->samples[j] += (double)block->count;
-  }
 }
 
-static void encoder_update(const lac_trainer *trainer, const lac_block *block, const float *input,
-                           lac_encoder_part *part) {
+/* Before a block of so many rows. */
+static void begin_block(const lac_trainer *trainer, int64_t rows, lac_encoder_part *part) {
+  const lac_preconditioner *precondition = &trainer->common->precondition;
+  for (int64_t j = 0; j < part->count; j++) {
+    double step = step_size * (double)LAC_BLOCK / (2 * precondition->trace);
+    step = fmin(step, 0.5 / precondition->floor) / slower_by(part, j);
+    part->eta[j] = (float)(2 * step / (double)rows);
+    part->total[j] = 0;
+  }
+  memset(part->gradient, 0, (size_t)(part->count * trainer->input.padded) * sizeof *part->gradient);
+}
+
+/* Adds the gradient of n rows. */
+static void add_rows(const lac_trainer *trainer, const int64_t *rows, int64_t n, const float *input,
+                     lac_encoder_part *part) {
+  const lac_linear_kernels *kernels = trainer->input.kernels;
+  int64_t padded = trainer->input.padded, count = part->count;
+  kernels->products(n, count, padded, input, part->weight, part->factors, count);
+  hinge_factors(trainer, rows, n, part);
+  kernels->accumulate(n, count, padded, input, part->factors, count, part->gradient);
+}
+
+/* The step of a block of so many rows. */
+static void end_block(const lac_trainer *trainer, int64_t rows, lac_encoder_part *part) {
   const lac_preconditioner *precondition = &trainer->common->precondition;
   const lac_linear_kernels *kernels = trainer->input.kernels;
   int64_t padded = trainer->input.padded, count = part->count, rank = precondition->rank;
-  kernels->products(block->count, count, padded, input, part->weight, part->factors, count);
-  hinge_factors(trainer, block, part);
-  float shrink = (float)(1 - fmin(trainer->common->options->penalty, 1) * 1e-3);
-  memset(part->gradient, 0, (size_t)(count * padded) * sizeof *part->gradient);
-  kernels->accumulate(block->count, count, padded, input, part->factors, count, part->gradient);
+  for (int64_t j = 0; j < count; j++) {
+    part->bias[j] += bias_step / (float)slower_by(part, j) * part->total[j] / (float)rows;
+    part->samples[j] += (double)rows;
+  }
   if (rank > 0) {
     float *along = part->directions, *back = along + count * rank;
     kernels->products(count, rank, padded, part->gradient, precondition->vectors, along, rank);
@@ -240,6 +255,7 @@ static void encoder_update(const lac_trainer *trainer, const lac_block *block, c
     }
     kernels->accumulate(rank, count, padded, precondition->vectors, back, count, part->gradient);
   }
+  float shrink = (float)(1 - fmin(trainer->common->options->penalty, 1) * 1e-3);
   for (int64_t i = 0; i < count * padded; i++) {
     part->weight[i] = part->weight[i] * shrink + part->gradient[i];
   }
@@ -250,9 +266,11 @@ static lac_status encoder_part_create(lac_context *context, const lac_trainer *t
   LAC_TRY(LAC_NEW(context, count * padded, &part->weight));
   LAC_TRY(LAC_NEW(context, count * padded, &part->gradient));
   LAC_TRY(LAC_NEW(context, count, &part->bias));
-  LAC_TRY(LAC_NEW(context, 3 * count, &part->sign));
+  LAC_TRY(LAC_NEW(context, count, &part->sign));
+  LAC_TRY(LAC_NEW(context, count, &part->eta));
+  LAC_TRY(LAC_NEW(context, count, &part->total));
   LAC_TRY(LAC_NEW(context, count, &part->samples));
-  LAC_TRY(LAC_NEW(context, count * LAC_BLOCK, &part->factors));
+  LAC_TRY(LAC_NEW(context, count * LAC_PART, &part->factors));
   LAC_TRY(LAC_NEW(context, 2 * count * trainer->common->precondition.rank, &part->directions));
   for (int64_t j = 0; j < count; j++) {
     const float *weight = (const float *)((const char *)part->states[j] + LAC_STATE_HEAD);
@@ -277,6 +295,8 @@ static void encoder_part_clear(lac_encoder_part *part) {
   lac_free(part->gradient);
   lac_free(part->bias);
   lac_free(part->sign);
+  lac_free(part->eta);
+  lac_free(part->total);
   lac_free(part->samples);
   lac_free(part->factors);
   lac_free(part->directions);
@@ -293,20 +313,30 @@ typedef struct lac_visit {
   int64_t parts; /* each thread takes a contiguous part of the encoders */
 } lac_visit;
 
+/* One block, which begins with this chunk. */
+static lac_status run_block(lac_context *context, const lac_trainer *trainer, int64_t chunk, float *input,
+                            lac_encoder_part *part) {
+  lac_block block;
+  next_block(trainer, chunk, &block);
+  begin_block(trainer, block.count, part);
+  for (int64_t from = 0; from < block.count; from += LAC_PART) {
+    int64_t to = from + LAC_PART < block.count ? from + LAC_PART : block.count;
+    LAC_TRY(read_part(context, &trainer->input, &block, from, to, input));
+    fetch_part(trainer, chunk + to / LAC_CHUNK);
+    add_rows(trainer, block.rows + from, to - from, input, part);
+  }
+  end_block(trainer, block.count, part);
+  return LAC_OK;
+}
+
 static lac_status run_passes(lac_context *context, const lac_visit *visit, lac_encoder_part *part) {
   const lac_trainer *trainer = visit->trainer;
   float *input;
-  LAC_TRY(LAC_NEW(context, LAC_BLOCK * trainer->input.padded, &input));
+  LAC_TRY(LAC_NEW(context, LAC_PART * trainer->input.padded, &input));
   lac_status status = LAC_OK;
   for (int64_t pass = 0; !status && pass < visit->passes; pass++) {
     for (int64_t chunk = 0; !status && chunk < trainer->chunks; chunk += LAC_BLOCK / LAC_CHUNK) {
-      lac_block block;
-      next_block(trainer, chunk, &block);
-      status = read_block(context, &trainer->input, &block, input);
-      fetch_block(trainer, chunk + LAC_BLOCK / LAC_CHUNK);
-      if (!status) {
-        encoder_update(trainer, &block, input, part);
-      }
+      status = run_block(context, trainer, chunk, input, part);
       if (!status && lac_context_interrupted(context)) {
         status = lac_fail(context, LAC_E_INTERRUPTED, "interrupted in a W step");
       }

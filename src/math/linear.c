@@ -139,46 +139,98 @@ LAC_AVX2 static void avx2_products(int64_t n, int64_t count, int64_t length, con
   }
 }
 
-/* Pieces of two weight vectors stay in registers while all rows are added to them. */
-LAC_AVX2 static inline void accumulate_2x5(int64_t n, int64_t length, const float *x, const float *c, int64_t ldc,
+/* Pieces of four weight vectors stay in registers while all rows are added to them: seven loads for twelve
+ * multiply-adds, of which two of either go in a cycle. */
+LAC_AVX2 static inline void accumulate_4x3(int64_t n, int64_t length, const float *x, const float *c, int64_t ldc,
                                            float *w) {
-  float *w1 = w + length;
-  __m256 s00 = LAC_LOAD(w), s01 = LAC_LOAD(w + 8), s02 = LAC_LOAD(w + 16), s03 = LAC_LOAD(w + 24),
-         s04 = LAC_LOAD(w + 32);
-  __m256 s10 = LAC_LOAD(w1), s11 = LAC_LOAD(w1 + 8), s12 = LAC_LOAD(w1 + 16), s13 = LAC_LOAD(w1 + 24),
-         s14 = LAC_LOAD(w1 + 32);
+  float *w1 = w + length, *w2 = w1 + length, *w3 = w2 + length;
+  __m256 s00 = LAC_LOAD(w), s01 = LAC_LOAD(w + 8), s02 = LAC_LOAD(w + 16);
+  __m256 s10 = LAC_LOAD(w1), s11 = LAC_LOAD(w1 + 8), s12 = LAC_LOAD(w1 + 16);
+  __m256 s20 = LAC_LOAD(w2), s21 = LAC_LOAD(w2 + 8), s22 = LAC_LOAD(w2 + 16);
+  __m256 s30 = LAC_LOAD(w3), s31 = LAC_LOAD(w3 + 8), s32 = LAC_LOAD(w3 + 16);
   for (int64_t i = 0; i < n; i++) {
-    __m256 c0 = _mm256_broadcast_ss(c), c1 = _mm256_broadcast_ss(c + 1), a = LAC_LOAD(x);
-    s00 = _mm256_fmadd_ps(c0, a, s00);
-    s10 = _mm256_fmadd_ps(c1, a, s10);
-    a = LAC_LOAD(x + 8);
-    s01 = _mm256_fmadd_ps(c0, a, s01);
-    s11 = _mm256_fmadd_ps(c1, a, s11);
-    a = LAC_LOAD(x + 16);
-    s02 = _mm256_fmadd_ps(c0, a, s02);
-    s12 = _mm256_fmadd_ps(c1, a, s12);
-    a = LAC_LOAD(x + 24);
-    s03 = _mm256_fmadd_ps(c0, a, s03);
-    s13 = _mm256_fmadd_ps(c1, a, s13);
-    a = LAC_LOAD(x + 32);
-    s04 = _mm256_fmadd_ps(c0, a, s04);
-    s14 = _mm256_fmadd_ps(c1, a, s14);
+    __m256 a0 = LAC_LOAD(x), a1 = LAC_LOAD(x + 8), a2 = LAC_LOAD(x + 16), factor = _mm256_broadcast_ss(c);
+    s00 = _mm256_fmadd_ps(factor, a0, s00);
+    s01 = _mm256_fmadd_ps(factor, a1, s01);
+    s02 = _mm256_fmadd_ps(factor, a2, s02);
+    factor = _mm256_broadcast_ss(c + 1);
+    s10 = _mm256_fmadd_ps(factor, a0, s10);
+    s11 = _mm256_fmadd_ps(factor, a1, s11);
+    s12 = _mm256_fmadd_ps(factor, a2, s12);
+    factor = _mm256_broadcast_ss(c + 2);
+    s20 = _mm256_fmadd_ps(factor, a0, s20);
+    s21 = _mm256_fmadd_ps(factor, a1, s21);
+    s22 = _mm256_fmadd_ps(factor, a2, s22);
+    factor = _mm256_broadcast_ss(c + 3);
+    s30 = _mm256_fmadd_ps(factor, a0, s30);
+    s31 = _mm256_fmadd_ps(factor, a1, s31);
+    s32 = _mm256_fmadd_ps(factor, a2, s32);
     x += length;
     c += ldc;
   }
   _mm256_storeu_ps(w, s00);
   _mm256_storeu_ps(w + 8, s01);
   _mm256_storeu_ps(w + 16, s02);
-  _mm256_storeu_ps(w + 24, s03);
-  _mm256_storeu_ps(w + 32, s04);
   _mm256_storeu_ps(w1, s10);
   _mm256_storeu_ps(w1 + 8, s11);
   _mm256_storeu_ps(w1 + 16, s12);
-  _mm256_storeu_ps(w1 + 24, s13);
-  _mm256_storeu_ps(w1 + 32, s14);
+  _mm256_storeu_ps(w2, s20);
+  _mm256_storeu_ps(w2 + 8, s21);
+  _mm256_storeu_ps(w2 + 16, s22);
+  _mm256_storeu_ps(w3, s30);
+  _mm256_storeu_ps(w3 + 8, s31);
+  _mm256_storeu_ps(w3 + 16, s32);
 }
 
-/* Any number of vectors, one register of each at a time: edges. */
+/* One register of each of four vectors: the columns that are left. */
+LAC_AVX2 static inline void accumulate_4x1(int64_t n, int64_t length, const float *x, const float *c, int64_t ldc,
+                                           float *w) {
+  float *w1 = w + length, *w2 = w1 + length, *w3 = w2 + length;
+  __m256 s0 = LAC_LOAD(w), s1 = LAC_LOAD(w1), s2 = LAC_LOAD(w2), s3 = LAC_LOAD(w3);
+  for (int64_t i = 0; i < n; i++) {
+    __m256 a = LAC_LOAD(x);
+    s0 = _mm256_fmadd_ps(_mm256_broadcast_ss(c), a, s0);
+    s1 = _mm256_fmadd_ps(_mm256_broadcast_ss(c + 1), a, s1);
+    s2 = _mm256_fmadd_ps(_mm256_broadcast_ss(c + 2), a, s2);
+    s3 = _mm256_fmadd_ps(_mm256_broadcast_ss(c + 3), a, s3);
+    x += length;
+    c += ldc;
+  }
+  _mm256_storeu_ps(w, s0);
+  _mm256_storeu_ps(w1, s1);
+  _mm256_storeu_ps(w2, s2);
+  _mm256_storeu_ps(w3, s3);
+}
+
+/* A piece of one vector; eight sums hide the latency of an addition. */
+LAC_AVX2 static inline void accumulate_1x8(int64_t n, int64_t length, const float *x, const float *c, int64_t ldc,
+                                           float *w) {
+  __m256 s0 = LAC_LOAD(w), s1 = LAC_LOAD(w + 8), s2 = LAC_LOAD(w + 16), s3 = LAC_LOAD(w + 24);
+  __m256 s4 = LAC_LOAD(w + 32), s5 = LAC_LOAD(w + 40), s6 = LAC_LOAD(w + 48), s7 = LAC_LOAD(w + 56);
+  for (int64_t i = 0; i < n; i++) {
+    __m256 factor = _mm256_broadcast_ss(c);
+    s0 = _mm256_fmadd_ps(factor, LAC_LOAD(x), s0);
+    s1 = _mm256_fmadd_ps(factor, LAC_LOAD(x + 8), s1);
+    s2 = _mm256_fmadd_ps(factor, LAC_LOAD(x + 16), s2);
+    s3 = _mm256_fmadd_ps(factor, LAC_LOAD(x + 24), s3);
+    s4 = _mm256_fmadd_ps(factor, LAC_LOAD(x + 32), s4);
+    s5 = _mm256_fmadd_ps(factor, LAC_LOAD(x + 40), s5);
+    s6 = _mm256_fmadd_ps(factor, LAC_LOAD(x + 48), s6);
+    s7 = _mm256_fmadd_ps(factor, LAC_LOAD(x + 56), s7);
+    x += length;
+    c += ldc;
+  }
+  _mm256_storeu_ps(w, s0);
+  _mm256_storeu_ps(w + 8, s1);
+  _mm256_storeu_ps(w + 16, s2);
+  _mm256_storeu_ps(w + 24, s3);
+  _mm256_storeu_ps(w + 32, s4);
+  _mm256_storeu_ps(w + 40, s5);
+  _mm256_storeu_ps(w + 48, s6);
+  _mm256_storeu_ps(w + 56, s7);
+}
+
+/* One register of one vector: the columns that are left. */
 LAC_AVX2 static inline void accumulate_1x1(int64_t n, int64_t length, const float *x, const float *c, int64_t ldc,
                                            float *w) {
   __m256 sum = LAC_LOAD(w);
@@ -190,15 +242,23 @@ LAC_AVX2 static inline void accumulate_1x1(int64_t n, int64_t length, const floa
 
 LAC_AVX2 static void avx2_accumulate(int64_t n, int64_t count, int64_t length, const float *x, const float *c,
                                      int64_t ldc, float *w) {
-  enum { PIECE = 5 * LAC_LANES };
-  int64_t pairs = count / 2 * 2, wide = length / PIECE * PIECE;
-  for (int64_t k = 0; k < wide; k += PIECE) {
-    for (int64_t j = 0; j < pairs; j += 2) {
-      accumulate_2x5(n, length, x + k, c + j, ldc, w + j * length + k);
+  enum { PIECE = 3 * LAC_LANES };
+  int64_t fours = count / 4 * 4, k = 0;
+  for (; k + PIECE <= length; k += PIECE) {
+    for (int64_t j = 0; j < fours; j += 4) {
+      accumulate_4x3(n, length, x + k, c + j, ldc, w + j * length + k);
     }
   }
-  for (int64_t k = 0; k < length; k += LAC_LANES) {
-    for (int64_t j = k < wide ? pairs : 0; j < count; j++) {
+  for (; k < length; k += LAC_LANES) {
+    for (int64_t j = 0; j < fours; j += 4) {
+      accumulate_4x1(n, length, x + k, c + j, ldc, w + j * length + k);
+    }
+  }
+  for (int64_t j = fours; j < count; j++) {
+    for (k = 0; k + 8 * LAC_LANES <= length; k += 8 * LAC_LANES) {
+      accumulate_1x8(n, length, x + k, c + j, ldc, w + j * length + k);
+    }
+    for (; k < length; k += LAC_LANES) {
       accumulate_1x1(n, length, x + k, c + j, ldc, w + j * length + k);
     }
   }
