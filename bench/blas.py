@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 VARIABLE = "OPENBLAS_CORETYPE"
-# The program does the same by itself: src/cli/blas_kernels.c.
+# The program does the same by itself: src/cli/openblas.c.
 WITHOUT_AVX = {"Prescott", "Core2", "Penryn", "Dunnington", "Nehalem", "Atom", "Katmai", "Northwood", "Banias", "Athlon",
                "Opteron", "Opteron_SSE3", "Barcelona", "Bobcat", "Nano"}
 AVX512 = {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"}
