@@ -7,11 +7,11 @@
  *
  * Under "sim" every worker has a virtual clock, which begins at 0. It advances by lac_world_spend, to the arrival of a
  * message that is waited for, to a deadline, and by 1 microsecond for a poll that finds nothing; all else takes no
- * time. The workers run one at a time, always the one with the earliest clock (the lowest rank of equals), so that the
- * same program on the same cluster gives the same run to the bit, receives from any worker and deadlines included. When
- * all wait in vain, time jumps to the earliest deadline. A body must not wait for another in any other way (a lock, a
- * barrier of threads), and real time does not count: a body that computes for ever is not stopped by the others'
- * deadlines. */
+ * time. The workers run one at a time, and whoever sends or looks at what has arrived is the one with the earliest
+ * clock (the lowest rank of equals), so that the same program on the same cluster gives the same run to the bit,
+ * receives from any worker and deadlines included. When all wait in vain, time jumps to the earliest deadline. A body
+ * must not wait for another in any other way (a lock, a barrier of threads), and real time does not count: a body that
+ * computes for ever is not stopped by the others' deadlines. */
 #ifndef LACONIC_WORLD_H
 #define LACONIC_WORLD_H
 
@@ -103,9 +103,10 @@ LAC_API double lac_world_now(const lac_world *world);
 LAC_API bool lac_world_smpi(void);
 
 /* Says that this worker has computed for so long: on sim its clock advances by `seconds`, divided by its speed and
- * jittered, while the workers that are behind it run. Values that are below 0, or not finite, or would set the clock
- * beyond all numbers, count as 0. In a program for SMPI it executes that long on its simulated host, at the host's
- * speed. Does nothing on the other back ends, where computing takes its time by itself. Local. */
+ * jittered, and before it next sends or receives, the workers that are behind it run. Values that are below 0, or not
+ * finite, or would set the clock beyond all numbers, count as 0. In a program for SMPI it executes that long on its
+ * simulated host, at the host's speed. Does nothing on the other back ends, where computing takes its time by itself.
+ * Local. */
 LAC_API void lac_world_spend(lac_world *world, double seconds);
 
 /* Callers' tags are 0 to LAC_TAG_LIMIT - 1. */

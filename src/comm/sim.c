@@ -1,9 +1,10 @@
 /* The workers are threads of this process of which one runs at a time, on a virtual clock.
  *
- * A baton goes to the worker with the earliest time, ties by rank; whoever holds it runs alone until it spends time,
- * waits or ends. So all of what is below needs no lock, and nothing depends on how the operating system schedules
- * threads: a run is a function of the options, the cluster and the program, to the bit. As the one that runs is always
- * the earliest, whatever can arrive by its time has been sent before.
+ * A baton goes to the worker with the earliest time, ties by rank; whoever holds it runs alone. One that has spent time
+ * keeps it until it sends, looks at its messages, waits or ends: nothing that it does before is seen by the others. So
+ * all of what is below needs no lock, and nothing depends on how the operating system schedules threads: a run is a
+ * function of the options, the cluster and the program, to the bit. As the one that sends or looks is always the
+ * earliest, whatever can arrive by its time has been sent before.
  *
  * A message occupies its sender's link for bytes / bandwidth, after what was sent before it, and arrives a latency
  * later. Handing the baton from thread to thread takes some 3 to 10 microseconds of real time; it stays where it is
@@ -28,6 +29,7 @@ typedef struct lac_sim_worker {
   double speed;             /* relative */
   uint64_t spends;          /* calls of lac_world_spend so far */
   bool waits;               /* what arrives wakes it */
+  bool ahead;               /* it has spent time, and others may be behind it */
   lac_packet *first, *last; /* on their way here, by time of arrival (due), equals in the order sent */
   sem_t baton;
 } lac_sim_worker;
@@ -73,11 +75,20 @@ static void sim_enter(void *link) {
   }
 }
 
-/* Returns when it is this worker's turn again: at `time`, or earlier when something wakes it. */
-static void sleep_until(lac_sim_worker *self, double time) {
+/* The clock goes on; the baton stays. */
+static void advance(lac_sim_worker *self, double time) {
   double now = self->time;
   self->time = time;
+  self->ahead = true;
   notice_interrupt(self->sim, now);
+}
+
+/* Returns when it is this worker's turn: at its time, or earlier when something wakes it. */
+static void take_turn(lac_sim_worker *self) {
+  if (!self->ahead) {
+    return;
+  }
+  self->ahead = false;
   lac_sim_worker *next = earliest(self->sim);
   if (next != self) {
     sem_post(&next->baton);
@@ -112,12 +123,12 @@ static void sim_spend(void *link, double seconds) {
     span *= exp(sim->spread * lac_random_normal(&stream) - 0.5 * sim->spread * sim->spread);
   }
   double until = self->time + span;
-  sleep_until(self, isfinite(until) ? until : self->time); /* infinite is the time of those that have ended */
+  advance(self, isfinite(until) ? until : self->time); /* infinite is the time of those that have ended */
 }
 
 static void sim_miss(void *link) {
   lac_sim_worker *self = link;
-  sleep_until(self, self->time + LAC_POLL_SECONDS);
+  advance(self, self->time + LAC_POLL_SECONDS);
 }
 
 static void sim_wait(void *link, double seconds) {
@@ -128,7 +139,8 @@ static void sim_wait(void *link, double seconds) {
   }
   if (until > self->time) {
     self->waits = true;
-    sleep_until(self, until);
+    advance(self, until);
+    take_turn(self);
     self->waits = false;
   }
 }
@@ -153,6 +165,7 @@ static lac_status sim_send(void *link, lac_context *context, int to, int tag, co
   lac_sim_worker *self = link, *receiver = &self->sim->workers[to];
   const lac_cluster *cluster = &self->sim->cluster;
   lac_packet *packet;
+  take_turn(self);
   LAC_TRY(lac_packet_copy(context, self->rank, tag, data, bytes, &packet));
   self->link_free = fmax(self->time, self->link_free);
   if (cluster->bandwidth > 0) {
@@ -169,6 +182,7 @@ static lac_status sim_send(void *link, lac_context *context, int to, int tag, co
 static lac_status sim_fetch(void *link, lac_context *context, lac_packet **arrived) {
   lac_sim_worker *self = link;
   (void)context;
+  take_turn(self);
   *arrived = self->first;
   lac_packet **at = arrived;
   while (*at && (*at)->due <= self->time) {

@@ -435,6 +435,31 @@ static void test_polls_take_time(void **state) {
   run(on(&cluster, 2), poll_body, NULL, LAC_OK, NULL);
 }
 
+/* ---- who runs ---- */
+
+/* Spending alone hands nothing over: the others, whose time is 0, begin when this worker next looks at its messages. */
+static lac_status keep_body(lac_world *world, void *argument) {
+  int *started = argument, found = 0;
+  lac_context *context = lac_world_context(world);
+  lac_message message;
+  bool any;
+  CHECK(context, *started == lac_world_rank(world));
+  found = ++*started;
+  for (int i = 0; i < 8; i++) {
+    lac_world_spend(world, 0.25);
+    CHECK(context, *started == found);
+  }
+  LAC_TRY(lac_world_poll(world, LAC_ANY_WORKER, 1, &message, &any));
+  CHECK(context, !any && *started == lac_world_size(world));
+  return LAC_OK;
+}
+
+static void test_spending_keeps_the_turn(void **state) {
+  (void)state;
+  int started = 0;
+  run(on(NULL, 5), keep_body, &started, LAC_OK, NULL);
+}
+
 /* ---- many workers ---- */
 
 enum { MANY = 128, ROUNDS = 20 };
@@ -523,6 +548,7 @@ int main(void) {
       cmocka_unit_test(test_notice_takes_the_latency),
       cmocka_unit_test(test_interrupt),
       cmocka_unit_test(test_polls_take_time),
+      cmocka_unit_test(test_spending_keeps_the_turn),
       cmocka_unit_test(test_many_workers),
       cmocka_unit_test(test_usage),
       cmocka_unit_test(test_real_clock),
