@@ -18,7 +18,7 @@ int dlclose(void *handle) {
 }
 
 /* Call stacks by the fast unwinder: whole ones would cost nine tenths of the time of a program that trains a network,
- * as oneDNN asks for memory very often. tests/house/mpiexec.sh asks for whole ones. */
+ * as oneDNN asks for memory very often. tests/house/mpiexec.sh asks for true ones. */
 const char *__asan_default_options(void) {
   return "detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1:allocator_may_return_null=1";
 }
