@@ -25,6 +25,7 @@ typedef enum lac_purpose {
   LAC_RANDOM_PEER,       /* who is asked, a: worker, b: update */
   LAC_RANDOM_SIMULATION, /* jitter of a simulated cluster, a: worker or link */
   LAC_RANDOM_CALIBRATE,  /* points and pictures to measure with, a: what, b: columns */
+  LAC_RANDOM_SUBSAMPLE,  /* blocks of early iterations, a: shard, b: group of blocks */
 } lac_purpose;
 
 typedef struct lac_random {

@@ -154,6 +154,15 @@ static lac_status resolve_workers(training *run) {
   return LAC_OK;
 }
 
+/* Threads take turns then, and those that wait for each other take most of the time. */
+static void warn_of_many_workers(const training *run) {
+  int64_t cores = lac_online_cores();
+  if (!run->options->serial && !lac_world_launched() && run->workers > 16 * cores && !run->session->quiet) {
+    lac_say(run->session, "warning: %d workers on %" PRId64 " cores; --serial gives the same model sooner",
+            run->workers, cores);
+  }
+}
+
 static void warn_of_unused_file(const training *run) {
   int64_t files = lac_base_has_rank(run->base_path) ? lac_base_count_files(run->base_path) : 0;
   if (files > run->workers && !run->session->quiet) {
@@ -428,13 +437,13 @@ static const char *method_name(const training *run) {
 static void print_done(const training *run) {
   const lac_hash_result *result = &run->outcome.result;
   char bytes[32];
-  lac_print_note(run->session,
-                 "%s: %s, %" PRId64 " bits, %d workers, %" PRId64
-                 " iterations, E_BA %.4f of the variance, %.3g s (start %.3g, W %.3g, Z %.3g), %" PRId64
-                 " messages, %s\n",
-                 run->options->output, method_name(run), run->options->hash.bits, run->workers, result->iterations,
-                 result->e_ba, result->total_seconds, result->init_seconds, result->w_seconds, result->z_seconds,
-                 result->messages, lac_bytes_text((double)result->bytes, bytes));
+  lac_print_note(
+      run->session,
+      "%s: %s, %" PRId64 " bits, %d worker%s, %" PRId64
+      " iteration%s, E_BA %.4f of the variance, %.3g s (start %.3g, W %.3g, Z %.3g), %" PRId64 " messages, %s\n",
+      run->options->output, method_name(run), run->options->hash.bits, run->workers, run->workers == 1 ? "" : "s",
+      result->iterations, result->iterations == 1 ? "" : "s", result->e_ba, result->total_seconds, result->init_seconds,
+      result->w_seconds, result->z_seconds, result->messages, lac_bytes_text((double)result->bytes, bytes));
   lac_print_json(run->session,
                  json_pack("{s:s, s:s, s:I, s:i, s:I, s:o, s:{s:o, s:o, s:o, s:o}, s:I, s:I, s:I}", "event", "done",
                            "method", method_name(run), "bits", run->options->hash.bits, "workers", run->workers,
@@ -489,6 +498,7 @@ static lac_status run_train(lac_session *session, const void *argument, char *co
   lac_status status = prepare(&run);
   if (!status) {
     warn_of_unused_file(&run);
+    warn_of_many_workers(&run);
     status = lac_train_report_open(session, &run.options->hash.mac, &run.outcome.report);
   }
   if (!status) {

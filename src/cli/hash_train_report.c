@@ -71,14 +71,18 @@ static double seconds_left(const lac_train_report *report, const lac_hash_progre
  * of one worker. */
 static void show_iteration(const lac_train_report *report, const lac_hash_progress *progress) {
   const lac_mac_report *mac = &progress->mac;
-  char line[160], precision[32] = "", left[32], bytes[32];
+  char line[160], precision[32] = "", left[32], bytes[32], points[64] = "";
   if (isfinite(mac->score)) {
     snprintf(precision, sizeof precision, " precision %.1f %%", 100 * mac->score);
   }
   snprintf(line, sizeof line, "%" PRId64 "/%" PRId64 " mu %.3g E_Q %.4f E_BA %.4f%s", mac->iteration, report->limit,
            mac->mu, progress->e_q, progress->e_ba, precision);
   lac_bytes_text((double)mac->counts.bytes[LAC_TRAFFIC_MODEL], bytes);
-  lac_context_log(report->session->context, LAC_LOG_INFO, "iteration %s%s", line, mac->accepted ? "" : ", undone");
+  if (mac->points < progress->points) {
+    snprintf(points, sizeof points, ", over %" PRId64 " of %" PRId64 " points", mac->points, progress->points);
+  }
+  lac_context_log(report->session->context, LAC_LOG_INFO, "iteration %s%s%s", line, points,
+                  mac->accepted ? "" : ", undone");
   lac_progress_show(report->session, "%s, %s left, %s sent", line,
                     lac_seconds_text(seconds_left(report, progress), left), bytes);
 }

@@ -114,11 +114,11 @@ static lac_status gather_run(void *argument, lac_context *context, int64_t run, 
   int64_t end = (run + 1) * LAC_SUMS_ROWS < trainer->x.count ? (run + 1) * LAC_SUMS_ROWS : trainer->x.count;
   for (int64_t first = run * LAC_SUMS_ROWS; first < end; first += LAC_BLOCK) {
     int64_t n = end - first < LAC_BLOCK ? end - first : LAC_BLOCK, block = first / LAC_BLOCK;
-    if (block % trainer->subsample != 0) {
+    if (!lac_subsample_takes(trainer, trainer->subsample, block)) {
       continue;
     }
     add_pairs(common, trainer->codes + first * words, n, set, sums);
-    if (trainer->summed_subsample == 0 || block % trainer->summed_subsample != 0) {
+    if (trainer->summed_subsample == 0 || !lac_subsample_takes(trainer, trainer->summed_subsample, block)) {
       LAC_TRY_GOTO(status, lac_rows_read(context, &trainer->x, first, n, x), done);
       add_products(trainer, first, n, x, bits, product, sums);
       sums[gather->size] += squares(x, n, padded);

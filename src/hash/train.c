@@ -23,7 +23,7 @@ static void tell(const lac_run *run, const char *phase, const lac_mac_report *re
     progress.mac = *report;
     progress.mac.mu /= lac_run_mu_unit(&run->common);
     progress.e_q = report->penalised / total;
-    progress.e_ba = report->nested / total;
+    progress.e_ba = fmax(report->nested / total, 0);
   }
   run->progress(run->user, &progress);
 }
@@ -123,6 +123,21 @@ static lac_status set_units(lac_run *run) {
   return LAC_OK;
 }
 
+/* Where more is left out than would be by itself. */
+static void warn_of_subsample(const lac_run *run) {
+  const lac_hash_options *options = run->options;
+  lac_hash_options chosen = *options;
+  chosen.subsample = 0;
+  int64_t points = run->statistics.points, columns = run->common.columns;
+  int64_t subsample = lac_subsample(options, points, columns), usual = lac_subsample(&chosen, points, columns);
+  if (run->team->first == 0 && subsample > usual) {
+    lac_context_log(run->context, LAC_LOG_WARNING,
+                    "--subsample %" PRId64 ": iterations before the last %" PRId64 " see about %" PRId64 " of %" PRId64
+                    " points, which codes may fit better than the others; 0 would choose %" PRId64,
+                    subsample, options->mac.full_iterations, points / subsample, points, usual);
+  }
+}
+
 lac_rows lac_run_rows(const lac_dataset *data, float scale, const float *shift) {
   lac_rows rows = {.data = data,
                    .count = lac_dataset_rows(data),
@@ -186,6 +201,14 @@ static lac_status note_run(lac_run *run, lac_hash *model, const lac_hash_result 
   return note(run, model, "data.variance", "%.17g", run->statistics.variance);
 }
 
+/* Of a model that is not finished: how far it came. */
+static lac_status note_interrupt(lac_run *run, lac_hash *model, const lac_hash_result *result) {
+  LAC_TRY(note(run, model, "points", "%.0f", (double)run->statistics.points));
+  LAC_TRY(note(run, model, "workers", "%.0f", (double)run->team->total));
+  LAC_TRY(note(run, model, "iterations", "%.0f", (double)result->iterations));
+  return lac_hash_set_meta(run->context, model, "interrupted", "true");
+}
+
 static lac_status count_control(lac_run *run, lac_hash_result *result) {
   if (!run->team->world) {
     return LAC_OK;
@@ -206,7 +229,7 @@ static lac_status finish(lac_run *run, lac_hash_result *result) {
     LAC_TRY(lac_trainer_encode(run->context, &run->trainers[shard], run->trainers[shard].codes));
   }
   LAC_TRY(lac_run_fit_decoder(run, &explained));
-  result->e_ba = (square - explained) / square;
+  result->e_ba = fmax((square - explained) / square, 0); /* of points that are met, rounding is left */
   return LAC_OK;
 }
 
@@ -258,6 +281,7 @@ static lac_status run_training(lac_run *run, lac_hash **model, lac_hash_result *
   if (options->encoder == LAC_ENCODER_RBF) {
     LAC_TRY(lac_run_set_features(run));
   }
+  warn_of_subsample(run);
   for (int shard = 0; shard < run->team->count; shard++) {
     LAC_TRY(lac_trainer_create(run->context, &run->common, run->team->first + shard, &run->trainers[shard]));
     run->trainers[shard].subsample = lac_subsample(options, run->statistics.points, run->common.columns);
@@ -267,6 +291,7 @@ static lac_status run_training(lac_run *run, lac_hash **model, lac_hash_result *
   lac_status status = learn_and_finish(run, result);
   if (status == LAC_E_INTERRUPTED) {
     LAC_TRY(export_model(run, model)); /* the shards hold their last accepted state */
+    LAC_TRY(note_interrupt(run, *model, result));
   }
   LAC_TRY(status);
   LAC_TRY(export_model(run, model));

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/random.h"
 
 static int64_t parameters_size(const lac_training *common) {
   return common->bits * (lac_padded(common->features) + 1) + (common->bits + 1) * lac_padded(common->columns);
@@ -64,6 +65,16 @@ static lac_status restore(void *shard, lac_context *context) {
   memcpy(trainer->codes, trainer->kept_codes, (size_t)(trainer->x.count * trainer->common->words) * sizeof(uint64_t));
   lac_validation_set_taken(trainer->validation, false);
   return LAC_OK;
+}
+
+int64_t lac_subsample_block(const lac_trainer *trainer, int64_t subsample, int64_t group) {
+  int64_t blocks = (trainer->x.count + LAC_BLOCK - 1) / LAC_BLOCK;
+  if (subsample == 1 || (group + 1) * subsample >= blocks) {
+    return group * subsample;
+  }
+  lac_random stream = lac_random_stream(trainer->common->options->seed, LAC_RANDOM_SUBSAMPLE, (uint64_t)trainer->number,
+                                        (uint64_t)group);
+  return group * subsample + lac_random_below(&stream, subsample);
 }
 
 static int64_t points(const void *shard) {

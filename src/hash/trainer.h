@@ -73,7 +73,7 @@ typedef struct lac_trainer {
   uint64_t *summed;             /* (rows, words): the codes that local holds the sums of, where it does */
   double *local, *sums;         /* (L + 1, L + 1 + columns): [Z 1]^T [Z 1 X] of this shard, and of all */
   double square;                /* sum of |x|^2 over the rows that local holds the sums of */
-  int64_t subsample;            /* blocks with a multiple of this number take part in the steps; 1: all do */
+  int64_t subsample;            /* of so many blocks one takes part in the steps: lac_subsample_block(); 1: all do */
   int64_t summed_subsample;     /* the subsample that local holds the sums of; 0: of no block yet */
   int64_t *order;               /* chunks that take part, in the order of this iteration */
   int64_t chunks;               /* how many they are */
@@ -81,16 +81,25 @@ typedef struct lac_trainer {
   struct lac_validation *validation;
 } lac_trainer;
 
-/* Of `rows` rows, those in a subsample of every `subsample`-th block. */
+/* Of `rows` rows, those in a subsample of one in `subsample` blocks. */
 static inline int64_t lac_subsample_rows(int64_t rows, int64_t subsample) {
   int64_t blocks = (rows + LAC_BLOCK - 1) / LAC_BLOCK, taken = (blocks + subsample - 1) / subsample;
   int64_t missing = blocks > 0 && (blocks - 1) % subsample == 0 ? blocks * LAC_BLOCK - rows : 0;
   return taken * LAC_BLOCK - missing;
 }
 
-/* The number of the i-th row of a subsample: the same for units of rows that a block has `unit` of. */
-static inline int64_t lac_subsample_at(int64_t i, int64_t unit, int64_t subsample) {
-  return i / unit * subsample * unit + i % unit;
+/* The block of the shard that takes part for the group-th `subsample` neighbouring ones: one at random, by seed and
+ * shard, so that no order of the data, sorted or periodic, is sampled one-sidedly. Of the last group it is the first,
+ * so that how many rows take part depends on their number alone. */
+int64_t lac_subsample_block(const lac_trainer *trainer, int64_t subsample, int64_t group);
+
+static inline bool lac_subsample_takes(const lac_trainer *trainer, int64_t subsample, int64_t block) {
+  return block == lac_subsample_block(trainer, subsample, block / subsample);
+}
+
+/* The number of the i-th row that takes part: the same for units of rows that a block has `unit` of. */
+static inline int64_t lac_subsample_at(const lac_trainer *trainer, int64_t i, int64_t unit) {
+  return lac_subsample_block(trainer, trainer->subsample, i / unit) * unit + i % unit;
 }
 
 /* The subsample that a run over so many points begins with, 1 where it begins with all. */

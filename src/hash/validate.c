@@ -100,7 +100,7 @@ lac_status lac_validation_create(lac_context *context, lac_trainer *trainer, int
   /* Queries are spread evenly over the sample; what is left is the base. */
   int64_t taken = 0, kept = 0;
   for (int64_t i = 0; i < sample; i++) {
-    int64_t row = made->rows[i] = lac_subsample_at(rows[i], LAC_BLOCK, trainer->subsample);
+    int64_t row = made->rows[i] = lac_subsample_at(trainer, rows[i], LAC_BLOCK);
     if (taken < queries && i * queries / sample >= taken) {
       made->places[i] = made->query_codes + taken * bytes;
       query[taken++] = row;

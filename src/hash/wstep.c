@@ -58,7 +58,7 @@ lac_status lac_w_begin(void *shard, lac_context *context, int64_t iteration) {
   trainer->chunks = (rows + LAC_CHUNK - 1) / LAC_CHUNK;
   lac_random_permutation(&stream, trainer->chunks, trainer->order);
   for (int64_t c = 0; c < trainer->chunks; c++) {
-    trainer->order[c] = lac_subsample_at(trainer->order[c], unit, trainer->subsample);
+    trainer->order[c] = lac_subsample_at(trainer, trainer->order[c], unit);
   }
   lac_validation_set_taken(trainer->validation, false); /* the encoder will change */
   return lac_sums_update(context, trainer);

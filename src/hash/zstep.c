@@ -45,7 +45,7 @@ typedef struct lac_zstep {
   const lac_exact_kernels *exact_kernels;
   int *order;             /* (L): the bit that column l here belongs to: P of enumerate.h, or as they are */
   uint16_t codes[2][256]; /* what a byte of a code in that order is in the model's, when exact */
-  int64_t leave;          /* blocks with a multiple of this number are left as they are; 0: none */
+  int64_t leave;          /* a subsample of one block in so many is left as it is; 0: none */
   float *relax;           /* (L, L): (G + r I)^-1 when a relaxed start is made, else NULL */
   float weight;           /* r */
   lac_mac_sums *sums;     /* by block */
@@ -100,7 +100,9 @@ lac_status lac_trainer_encode(lac_context *context, lac_trainer *trainer, uint64
   LAC_TRY_GOTO(status, LAC_NEW(context, LAC_BLOCK * padded, &input), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, LAC_BLOCK * lac_factor_width(encoding.factor), &margin), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, LAC_BLOCK * encoding.bytes, &packed), done);
-  for (int64_t first = 0; first < trainer->x.count; first += LAC_BLOCK * trainer->subsample) {
+  int64_t groups = (trainer->x.count + LAC_BLOCK * trainer->subsample - 1) / (LAC_BLOCK * trainer->subsample);
+  for (int64_t group = 0; group < groups; group++) {
+    int64_t first = lac_subsample_block(trainer, trainer->subsample, group) * LAC_BLOCK;
     int64_t n = trainer->x.count - first < LAC_BLOCK ? trainer->x.count - first : LAC_BLOCK;
     LAC_TRY_GOTO(status, lac_rows_read(context, &trainer->input, first, n, input), done);
     lac_encoding_run(&encoding, input, n, margin, packed);
@@ -556,7 +558,9 @@ static lac_status optimise_run(void *argument, lac_context *context, int64_t run
   int64_t blocks = (step->trainer->x.count + LAC_BLOCK - 1) / LAC_BLOCK;
   int64_t end = (run + 1) * LAC_BLOCKS_PER_RUN;
   for (int64_t block = run * LAC_BLOCKS_PER_RUN; block < blocks && block < end; block++) {
-    if (block % step->trainer->subsample == 0 && (step->leave == 0 || block % step->leave != 0)) {
+    const lac_trainer *trainer = step->trainer;
+    if (lac_subsample_takes(trainer, trainer->subsample, block) &&
+        (step->leave == 0 || !lac_subsample_takes(trainer, step->leave, block))) {
       LAC_TRY(optimise_block(step, context, block, &step->scratch[thread]));
     }
   }
@@ -578,7 +582,8 @@ static double squared_offsets(const lac_trainer *trainer) {
   return total;
 }
 
-/* The points of all blocks that take part, but for multiples of `leave`; sums without squared offsets. */
+/* The points of all blocks that take part, but for those of a subsample of one in `leave`; sums without squared
+ * offsets. */
 static lac_status optimise(lac_trainer *trainer, lac_context *context, double mu, int64_t leave, lac_mac_sums *sums) {
   double start = lac_seconds();
   int64_t blocks = (trainer->x.count + LAC_BLOCK - 1) / LAC_BLOCK,

@@ -13,6 +13,8 @@ import time
 import unittest
 import xml.etree.ElementTree
 
+import numpy
+
 from models import TRAIN, TRAIN_COLUMNS, TRAIN_ROWS, Train
 from support import LACONIC, MPIEXEC, read_safetensors, write_npy, write_vecs
 
@@ -201,6 +203,47 @@ class OneModel(Train):
         self.assertEqual((line["bits"], line["columns"], line["metadata"]["shares"]), (8, TRAIN_COLUMNS, [200, 200]))
 
 
+class Subsample(Train):
+    def train(self, *more):
+        return self.run_json("hash", "train", "big.npy", "--bits", "6", "--workers", "2", "-o", "m.safetensors", *more)
+
+    def test_data_in_a_period(self):
+        """Eight groups in turn, a block of rows of each, as eight loaders would write them: early iterations see all."""
+        rng = numpy.random.default_rng(4)
+        centres = 10 * rng.standard_normal((8, 12))
+        turn = numpy.arange(512 * 128) // 128 % 8
+        numpy.save("big.npy", (centres[turn] + rng.standard_normal((len(turn), 12))).astype("f4"))
+        full = self.train("--subsample", "1")[-1]["e_ba"]
+        for seed in "123":
+            done = self.run_program("hash", "train", "big.npy", "--bits", "6", "--workers", "2", "-o", "m.safetensors",
+                                    "--subsample", "8", "--seed", seed, "--json")
+            self.assertEqual(done.returncode, 0)
+            self.assertIn("warning: --subsample 8: iterations before the last 5 see about 8192 of 65536 points", done.stderr)
+            self.assertLess(json.loads(done.stdout.splitlines()[-1])["e_ba"], 2 * full)  # .13 and more where a group is missed, of .05
+
+    def test_many_workers(self):
+        numpy.save("big.npy", numpy.random.default_rng(5).standard_normal((400, 4)).astype("f4"))
+        workers = 16 * len(os.sched_getaffinity(0)) + 1
+        command = ["hash", "train", "big.npy", "--bits", "2", "--iterations", "1", "-o", "m.safetensors", "--workers"]
+        done = self.run_program(*command, str(workers))
+        self.assertEqual(done.returncode, 0)
+        self.assertIn(f"warning: {workers} workers on ", done.stderr)
+        self.run_ok(*command, str(workers), "--serial")
+        self.run_ok(*command, str(workers - 1))
+
+    def test_what_is_said_of_it(self):
+        rng = numpy.random.default_rng(4)
+        numpy.save("big.npy", rng.standard_normal((31000, 4)).astype("f4"))
+        lines = self.train("--bits", "4", "--iterations", "7")
+        few = [line["points"] < 31000 for line in lines[1:-1]]
+        self.assertEqual(few, [True, True] + [False] * (len(few) - 2))
+        done = self.run_program("hash", "train", "big.npy", "--bits", "4", "--workers", "1", "-o", "m.safetensors",
+                                "--iterations", "6", "-v")
+        self.assertRegex(done.stderr, r"(?m)^laconic: iteration 1/6 [^\n]*, over 15\d\d\d of 31000 points$")
+        self.assertRegex(done.stderr, r"(?m)^laconic: iteration 2/6 [^\n]* %$")
+        self.assertRegex(done.stdout, "1 worker, ")
+
+
 class Interrupts(Train):
     LONG = ("--iterations", "1000", "--mu", "1e-9", "--mu-factor", "1.0001", "--workers", "2", "--undo-limit", "1000")
 
@@ -228,7 +271,32 @@ class Interrupts(Train):
             self.assertNotIn('"done"', output)
             self.run_ok("hash", "encode", "m.safetensors", "base.bvecs", "-q", "-o", "codes.npy")
             self.assertEqual(sorted(os.listdir(".")), ["base.bvecs", "codes.npy", "m.safetensors"])
+            meta = self.run_json("info", "m.safetensors")[0]["metadata"]  # nobody takes it for a finished one
+            self.assertTrue(meta["interrupted"])
+            self.assertGreaterEqual(int(meta["iterations"]), 2)
+            self.assertNotIn("e_ba", meta)
             os.remove("m.safetensors")
+
+    def test_data_that_are_cut(self):
+        """A mapped file that becomes shorter has pages with nothing in them."""
+        data = self.files()["./base.bvecs"]
+        for more, ranks in (((), 0), (("--serial",), 0), (("--workers", "2"), 2 if MPIEXEC else 0)):
+            with open("m.safetensors", "wb") as file:
+                file.write(b"an earlier model")
+            run = self.start(*more, ranks=ranks)
+            os.truncate("base.bvecs", 0)
+            _, errors = run.communicate(timeout=60)
+            self.assertEqual(run.returncode, 1, errors)
+            line = re.search(r"(?m)^laconic: (\S+): offset (\d+): found nothing, expected [^\n]*cut meanwhile$", errors)
+            self.assertTrue(line, errors)
+            self.assertEqual(line[1], os.path.realpath("base.bvecs"))
+            self.assertLess(int(line[2]), len(data))
+            if not ranks:  # where a rank dies, the launcher asks the others to stop, and they keep what they have
+                self.assertEqual(errors.count("\n"), 1)
+                self.assertEqual(self.files()["./m.safetensors"], b"an earlier model")
+            self.assertEqual(sorted(os.listdir(".")), ["base.bvecs", "m.safetensors"])
+            with open("base.bvecs", "wb") as file:
+                file.write(data)
 
     def test_interrupted_before_there_is_a_model(self):
         write_npy("base.npy", [[float(v) for v in row] for row in self.rows * 50])

@@ -29,14 +29,14 @@ static void make_scene(lac_context *context, const setting *set, int64_t rows, s
   random_codes(&made->common, rows, &stream, made->shard.trainer.codes);
 }
 
-static bool takes_part(int64_t row, int64_t subsample) {
-  return row / BLOCK % subsample == 0;
+static bool takes_part(const scene *at, int64_t row, int64_t subsample) {
+  return lac_subsample_takes(&at->shard.trainer, subsample, row / BLOCK);
 }
 
-static int64_t count_rows(int64_t rows, int64_t subsample) {
+static int64_t count_rows(const scene *at, int64_t subsample) {
   int64_t count = 0;
-  for (int64_t row = 0; row < rows; row++) {
-    count += takes_part(row, subsample);
+  for (int64_t row = 0; row < at->shard.trainer.x.count; row++) {
+    count += takes_part(at, row, subsample);
   }
   return count;
 }
@@ -44,12 +44,12 @@ static int64_t count_rows(int64_t rows, int64_t subsample) {
 /* `small` holds the rows of `large` that take part, with their codes. */
 static void make_small(lac_context *context, const setting *set, const scene *large, scene *small) {
   int64_t words = large->common.words, kept = 0;
-  make_scene(context, set, count_rows(set->rows, set->subsample), small);
+  make_scene(context, set, count_rows(large, set->subsample), small);
   lac_trainer *to = &small->shard.trainer;
   const lac_trainer *from = &large->shard.trainer;
   size_t stride = set->bytes ? from->x.stride : (size_t)set->columns * sizeof(float);
   for (int64_t row = 0; row < set->rows; row++) {
-    if (takes_part(row, set->subsample)) {
+    if (takes_part(large, row, set->subsample)) {
       memcpy((char *)small->shard.values + (size_t)kept * stride,
              (const char *)large->shard.values + (size_t)row * stride, stride);
       memcpy(to->codes + kept * words, from->codes + row * words, (size_t)words * sizeof *to->codes);
@@ -63,7 +63,7 @@ static void make_small(lac_context *context, const setting *set, const scene *la
 static void assert_same_codes(const scene *large, int64_t subsample, const scene *small) {
   int64_t words = large->common.words, kept = 0;
   for (int64_t row = 0; row < large->shard.trainer.x.count; row++) {
-    if (takes_part(row, subsample)) {
+    if (takes_part(large, row, subsample)) {
       assert_memory_equal(large->shard.trainer.codes + row * words, small->shard.trainer.codes + kept++ * words,
                           (size_t)words * sizeof(uint64_t));
     }
@@ -103,16 +103,59 @@ static void w_step(lac_context *context, scene *at, int64_t iteration) {
   assert_ok(context, lac_w_end(trainer, context));
 }
 
+/* A shard that is known by its number of rows alone. */
+static lac_trainer bare_shard(const lac_training *common, int64_t number, int64_t rows) {
+  lac_trainer trainer = {.common = common, .number = number};
+  trainer.x.count = rows;
+  return trainer;
+}
+
 static void rows_are_counted(void **state) {
   (void)state;
+  lac_hash_options options = some_options(8, 2);
+  lac_training common = make_training(&options, 4, 1);
   for (int64_t rows = 0; rows < 6 * BLOCK; rows += rows % BLOCK < 2 || rows % BLOCK > BLOCK - 3 ? 1 : 25) {
     for (int64_t subsample = 1; subsample < 9; subsample++) {
-      int64_t count = lac_subsample_rows(rows, subsample), i = 0;
-      assert_int_equal(count, count_rows(rows, subsample));
+      lac_trainer trainer = bare_shard(&common, 3, rows);
+      int64_t i = 0;
+      trainer.subsample = subsample;
       for (int64_t row = 0; row < rows; row++) {
-        if (takes_part(row, subsample)) {
-          assert_int_equal(lac_subsample_at(i++, BLOCK, subsample), row);
+        if (lac_subsample_takes(&trainer, subsample, row / BLOCK)) {
+          assert_int_equal(lac_subsample_at(&trainer, i++, BLOCK), row);
         }
+      }
+      assert_int_equal(lac_subsample_rows(rows, subsample), i);
+    }
+  }
+}
+
+/* One of each group, each place in a group as often as the others: 2,000 groups, so that a place has 2,000 / s with a
+ * standard deviation below the root of that. Of the last group it is the first, whole or not. */
+static void blocks_are_drawn(void **state) {
+  (void)state;
+  enum { GROUPS = 2001, MOST = 8 };
+  lac_hash_options options = some_options(8, 2), other = options;
+  other.seed++;
+  lac_training common = make_training(&options, 4, 1), another = make_training(&other, 4, 1);
+  for (int64_t subsample = 2; subsample <= MOST; subsample++) {
+    for (int64_t left = 1; left <= subsample; left += subsample - 1) {
+      int64_t blocks = (GROUPS - 1) * subsample + left, places[MOST] = {0}, same[2] = {0};
+      lac_trainer trainer = bare_shard(&common, 3, blocks * BLOCK), neighbour = bare_shard(&common, 4, blocks * BLOCK),
+                  seeded = bare_shard(&another, 3, blocks * BLOCK);
+      for (int64_t group = 0; group < GROUPS; group++) {
+        int64_t taken = lac_subsample_block(&trainer, subsample, group);
+        assert_true(taken >= group * subsample && taken < (group + 1) * subsample);
+        places[taken - group * subsample] += group + 1 < GROUPS;
+        same[0] += taken == lac_subsample_block(&neighbour, subsample, group);
+        same[1] += taken == lac_subsample_block(&seeded, subsample, group);
+      }
+      assert_int_equal(lac_subsample_block(&trainer, subsample, GROUPS - 1), (GROUPS - 1) * subsample);
+      double expected = (double)(GROUPS - 1) / (double)subsample;
+      for (int64_t place = 0; place < subsample; place++) {
+        assert_true(fabs((double)places[place] - expected) < 5 * sqrt(expected));
+      }
+      for (int i = 0; i < 2; i++) {
+        assert_true(fabs((double)same[i] - expected) < 5 * sqrt(expected));
       }
     }
   }
@@ -171,7 +214,7 @@ static void a_subsample_is_a_smaller_shard(void **state) {
     assert_ok(*state, lac_trainer_encode(*state, &small.shard.trainer, small.shard.trainer.codes));
     assert_same_codes(&large, settings[s].subsample, &small);
     for (int64_t row = 0; row < rows; row++) { /* the others were let be */
-      if (!takes_part(row, settings[s].subsample)) {
+      if (!takes_part(&large, row, settings[s].subsample)) {
         assert_memory_equal(large.shard.trainer.codes + row * words, before + row * words,
                             (size_t)words * sizeof *before);
       }
@@ -209,7 +252,7 @@ static void the_others_join(void **state) {
     assert_ok(*state, lac_z_widen(trainer, *state, 0.07));
     assert_int_equal(trainer->subsample, 1);
     for (int64_t row = 0; row < rows; row++) {
-      const uint64_t *wanted = takes_part(row, subsample) ? before : other->codes;
+      const uint64_t *wanted = takes_part(&at, row, subsample) ? before : other->codes;
       assert_memory_equal(trainer->codes + row * words, wanted + row * words, (size_t)words * sizeof *before);
     }
     memcpy(other->codes, trainer->codes, (size_t)(rows * words) * sizeof *before);
@@ -296,11 +339,9 @@ static void starts_are_measured_alike(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(rows_are_counted),
-      cmocka_unit_test(how_much_is_taken),
-      cmocka_unit_test(a_subsample_is_a_smaller_shard),
-      cmocka_unit_test(the_others_join),
-      cmocka_unit_test(validation_takes_codes),
+      cmocka_unit_test(rows_are_counted),          cmocka_unit_test(blocks_are_drawn),
+      cmocka_unit_test(how_much_is_taken),         cmocka_unit_test(a_subsample_is_a_smaller_shard),
+      cmocka_unit_test(the_others_join),           cmocka_unit_test(validation_takes_codes),
       cmocka_unit_test(starts_are_measured_alike),
   };
   return cmocka_run_group_tests(tests, make_context, drop_context);
