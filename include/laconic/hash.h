@@ -75,8 +75,9 @@ LAC_API LAC_MUST_USE lac_status lac_hash_train(lac_context *context, const lac_t
                                                lac_hash_progress_fn progress, void *user, lac_hash **model,
                                                lac_hash_result *result);
 
-/* Replaces what is left to the trainer (validation -1, subsample 0, sample 0 of a linear encoder, batch 0) by what it
- * would choose for that many points, columns and workers: training with either gives the same model. Local. */
+/* Replaces what is left to the trainer (validation -1, subsample 0, sample 0 of a linear encoder, mu factor 0, batch 0)
+ * by what it would choose for that many points, columns and workers: training with either gives the same model. Local.
+ */
 LAC_API void lac_hash_options_resolve(lac_hash_options *options, int64_t points, int64_t columns, int workers);
 
 /* What training would take, from options and sizes alone. */

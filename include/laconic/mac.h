@@ -122,7 +122,7 @@ typedef struct lac_mac_problem {
 typedef struct lac_mac_options {
   int64_t iterations;      /* most values of mu that are tried */
   double mu;               /* mu_0 > 0 */
-  double mu_factor;        /* a > 1: mu_i = mu_0 a^i */
+  double mu_factor;        /* a > 1: mu_i = mu_0 a^i; 0: lac_mac_mu_factor() */
   int64_t epochs;          /* e: passes over all data in a W step */
   bool local_epochs;       /* all e passes in one visit */
   int64_t batch;           /* most submodels trained together; 0: ceil(M / P) */
@@ -140,8 +140,8 @@ typedef struct lac_mac_options {
    .help = "most values of mu that are tried"}, \
   {.key = "mu", .type = LAC_OPTION_REAL, .offset = offsetof(struct_type, part.mu), .low = 1e-12, .high = 1e12, .fallback = "0.002", \
    .help = "first value of the penalty weight mu, in units of the data's variance per bit"}, \
-  {.key = "mu-factor", .type = LAC_OPTION_REAL, .offset = offsetof(struct_type, part.mu_factor), .low = 1.0001, .high = 1e6, .fallback = "1.8", \
-   .help = "factor from one mu to the next"}, \
+  {.key = "mu-factor", .type = LAC_OPTION_REAL, .offset = offsetof(struct_type, part.mu_factor), .low = 0, .high = 1e6, .fallback = "0", \
+   .help = "factor from one mu to the next, more than 1; 0 chooses: 1.8 with 13 iterations, more or less with fewer or more, so that they span the same range, at most 2.7"}, \
   {.key = "epochs", .type = LAC_OPTION_INT, .offset = offsetof(struct_type, part.epochs), .low = 1, .high = 1000, .fallback = "1", \
    .help = "passes of every submodel over all data in a W step"}, \
   {.key = "local-epochs", .type = LAC_OPTION_FLAG, .offset = offsetof(struct_type, part.local_epochs), \
@@ -155,6 +155,10 @@ typedef struct lac_mac_options {
   {.key = "undo-tolerance", .type = LAC_OPTION_REAL, .offset = offsetof(struct_type, part.undo_tolerance), .low = 0, .high = 1, .fallback = "0.05", \
    .help = "undo a step when the validation measure is below 1 minus this times the best so far"}
 /* clang-format on */
+
+/* The factor that options ask for. One that is chosen takes the last of the iterations to 1.8^12 mu_0, so that more of
+ * them are finer steps over the same range and not steps beyond it, where nothing moves any more; at most 2.7. */
+LAC_API double lac_mac_mu_factor(const lac_mac_options *options);
 
 /* What an iteration did, as given to the callback on every worker. */
 typedef struct lac_mac_report {

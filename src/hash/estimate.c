@@ -18,6 +18,7 @@ void lac_hash_options_resolve(lac_hash_options *options, int64_t points, int64_t
   if (options->encoder == LAC_ENCODER_LINEAR) {
     options->sample = lac_start_rows(options, columns);
   }
+  options->mac.mu_factor = lac_mac_mu_factor(&options->mac);
   if (options->mac.batch == 0) {
     options->mac.batch = (submodels + workers - 1) / workers;
   }

@@ -69,6 +69,13 @@ static lac_status check_w_step(lac_context *context, const lac_team *team, const
   return LAC_OK;
 }
 
+double lac_mac_mu_factor(const lac_mac_options *options) {
+  if (options->mu_factor != 0 || options->iterations < 2) {
+    return options->mu_factor != 0 ? options->mu_factor : 1.8;
+  }
+  return fmin(pow(1.8, 12 / (double)(options->iterations - 1)), 2.7);
+}
+
 static lac_status check_run(lac_context *context, const lac_team *team, const lac_mac_problem *problem,
                             const lac_mac_options *options) {
   LAC_TRY(check_w_step(context, team, problem, options));
@@ -80,7 +87,7 @@ static lac_status check_run(lac_context *context, const lac_team *team, const la
     return lac_fail(context, LAC_E_USAGE, "%s: found %lld iterations and undo limit %lld, expected at least 0 and 1",
                     problem->name, (long long)options->iterations, (long long)options->undo_limit);
   }
-  if (!(options->mu > 0) || !(options->mu_factor > 1)) {
+  if (!(options->mu > 0) || !(options->mu_factor > 1 || options->mu_factor == 0)) {
     return lac_fail(context, LAC_E_USAGE, "%s: found mu %g and mu factor %g, expected more than 0 and 1", problem->name,
                     options->mu, options->mu_factor);
   }
@@ -234,7 +241,7 @@ static lac_status widen(lac_mac *mac, int64_t iteration, double mu) {
 
 static lac_status loop(lac_mac *mac, lac_mac_report_fn report_fn, void *user) {
   const lac_mac_options *options = mac->options;
-  double mu = options->mu, before = mu;
+  double mu = options->mu, before = mu, factor = lac_mac_mu_factor(options);
   int64_t last = options->iterations;
   bool narrow = mac->problem->widen != NULL;
   LAC_TRY(validate(mac, &mac->result->score));
@@ -256,7 +263,7 @@ static lac_status loop(lac_mac *mac, lac_mac_report_fn report_fn, void *user) {
       last = i + options->full_iterations; /* at most what it was: the subsample is left before its last ones */
     }
     before = mu;
-    mu *= options->mu_factor;
+    mu *= factor;
   }
   return LAC_OK;
 }

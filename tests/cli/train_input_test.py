@@ -12,7 +12,8 @@ from support import MPIEXEC, write_npy, write_vecs
 class Options(Train):
     VALUES = {"output": "o.safetensors", "workers": "2", "shares": "1,1", "base-rows": "300", "format": "bvecs",
               "plot": "p.svg", "timeout": "60", "method": "itq", "encoder": "rbf", "init": "pca", "width": "20",
-              "bits": "9", "subsample": "2", "validation": "7", "sample": "50", "batch": "3"}
+              "bits": "9", "subsample": "2", "validation": "7", "sample": "50", "batch": "3",
+              "mu-factor": "1.7"}
 
     def test_every_option_of_the_help(self):
         text = self.run_ok("hash", "train", "--help")

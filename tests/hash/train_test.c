@@ -521,7 +521,7 @@ static void progress_tells_what_happens(void **state) {
   assert_ok(*state, train_serially(*state, &data, &options, keep_diary, &kept, &model, &result));
   assert_string_equal(kept.phases, "sitttf");
   assert_int_equal(result.iterations, 3);
-  assert_true(fabs(kept.mu / (options.mac.mu * pow(options.mac.mu_factor, 2)) - 1) < 1e-12);
+  assert_true(fabs(kept.mu / (options.mac.mu * pow(lac_mac_mu_factor(&options.mac), 2)) - 1) < 1e-12);
   /* The last report's decoder was fitted to Z, the final one to h(X): the better fit to what is measured. */
   assert_true(result.e_ba <= kept.e_ba + 1e-5 && kept.e_ba < 1.5 * result.e_ba);
   assert_true(kept.e_q > 0 && kept.e_q <= kept.e_ba * (1 + 1e-5)); /* Z = h(X) would give as much */

@@ -553,12 +553,32 @@ static void test_by_hand(void **state) {
   lac_context_destroy(&context);
 }
 
+/* By hand from the rule: twelve steps of 1.8, or as many as there are over the same range, of 2.7 at most. */
+static void test_factors_of_mu(void **state) {
+  (void)state;
+  static const struct {
+    int64_t iterations;
+    double asked, expected;
+  } cases[] = {{13, 0, 1.8},
+               {25, 0, 1.3416407864998738},
+               {37, 0, 1.2164403991146799},
+               {2, 0, 2.7},
+               {7, 0, 2.7},
+               {1, 0, 1.8},
+               {0, 0, 1.8},
+               {25, 3, 3},
+               {13, 1.1, 1.1}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    lac_mac_options options = {.iterations = cases[i].iterations, .mu_factor = cases[i].asked};
+    assert_true(fabs(lac_mac_mu_factor(&options) - cases[i].expected) < 1e-12);
+  }
+  assert_true(lac_mac_mu_factor(&(lac_mac_options){.iterations = 13}) == 1.8);
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_iterates),
-      cmocka_unit_test(test_undo),
-      cmocka_unit_test(test_exact_fit_converges),
-      cmocka_unit_test(test_by_hand),
+      cmocka_unit_test(test_iterates), cmocka_unit_test(test_undo),          cmocka_unit_test(test_exact_fit_converges),
+      cmocka_unit_test(test_by_hand),  cmocka_unit_test(test_factors_of_mu),
   };
   static const int counts[] = {1, 2, 3, 5, 8};
   int failed = 0;
