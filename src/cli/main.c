@@ -5,6 +5,7 @@
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/cut_file.h"
 #include "cli/help.h"
 #include "cli/log_view.h"
 #include "cli/openblas.h"
@@ -171,6 +172,7 @@ int main(int argc, char **argv) {
     return lac_status_exit(status);
   }
   watch_signals(session.context);
+  lac_watch_cut_files();
   status = meet_ranks(&session);
   if (!status) {
     status = dispatch(&session, argc - 1, argv + 1);
