@@ -48,6 +48,14 @@
     }                                                                                                     \
   } while (0)
 
+/* CMOCKA_TEST_FILTER in the environment: a pattern for the names of the cases to run. */
+__attribute__((constructor)) static void choose_cases(void) {
+  const char *pattern = getenv("CMOCKA_TEST_FILTER");
+  if (pattern) {
+    cmocka_set_test_filter(pattern);
+  }
+}
+
 /* Setup and teardown: *state is a context. */
 static inline int make_context(void **state) {
   return lac_context_create((lac_context **)state) == LAC_OK ? 0 : -1;

@@ -187,6 +187,9 @@ static lac_status read_options(plan_run *run) {
   CLI_TRY(check_options(run));
   CLI_TRY(lac_parse_sizes(session, "workers", options->workers ? options->workers : "1:128:x2", run->sizes,
                           &run->size_count));
+  while (!options->workers && run->size_count > 1 && (double)run->sizes[run->size_count - 1] > options->points) {
+    run->size_count--; /* of the default, what there are points for */
+  }
   int64_t most = run->sizes[run->size_count - 1];
   if (most > LAC_WORKERS_LIMIT) {
     return lac_fail(session->context, LAC_E_USAGE, "--workers: found %" PRId64 ", expected at most %d", most,

@@ -97,6 +97,32 @@ LAC_AVX2 static inline void products_4x3(int64_t length, const float *x, const f
   out[0] = sum_lanes(s30), out[1] = sum_lanes(s31), out[2] = sum_lanes(s32);
 }
 
+LAC_AVX2 static inline void products_4x2(int64_t length, const float *x, const float *w, float *out, int64_t ldo) {
+  __m256 s00 = _mm256_setzero_ps(), s01 = s00, s10 = s00, s11 = s00, s20 = s00, s21 = s00, s30 = s00, s31 = s00;
+  const float *x1 = x + length, *x2 = x1 + length, *x3 = x2 + length, *w1 = w + length;
+  for (int64_t k = 0; k < length; k += LAC_LANES) {
+    __m256 b0 = LAC_LOAD(w + k), b1 = LAC_LOAD(w1 + k), a = LAC_LOAD(x + k);
+    s00 = _mm256_fmadd_ps(a, b0, s00);
+    s01 = _mm256_fmadd_ps(a, b1, s01);
+    a = LAC_LOAD(x1 + k);
+    s10 = _mm256_fmadd_ps(a, b0, s10);
+    s11 = _mm256_fmadd_ps(a, b1, s11);
+    a = LAC_LOAD(x2 + k);
+    s20 = _mm256_fmadd_ps(a, b0, s20);
+    s21 = _mm256_fmadd_ps(a, b1, s21);
+    a = LAC_LOAD(x3 + k);
+    s30 = _mm256_fmadd_ps(a, b0, s30);
+    s31 = _mm256_fmadd_ps(a, b1, s31);
+  }
+  out[0] = sum_lanes(s00), out[1] = sum_lanes(s01);
+  out += ldo;
+  out[0] = sum_lanes(s10), out[1] = sum_lanes(s11);
+  out += ldo;
+  out[0] = sum_lanes(s20), out[1] = sum_lanes(s21);
+  out += ldo;
+  out[0] = sum_lanes(s30), out[1] = sum_lanes(s31);
+}
+
 LAC_AVX2 static inline void products_4x1(int64_t length, const float *x, const float *w, float *out, int64_t ldo) {
   __m256 s0 = _mm256_setzero_ps(), s1 = s0, s2 = s0, s3 = s0;
   for (int64_t k = 0; k < length; k += LAC_LANES) {
@@ -125,10 +151,13 @@ LAC_AVX2 static void avx2_products(int64_t n, int64_t count, int64_t length, con
   int64_t i = 0;
   for (; i + 4 <= n; i += 4) {
     int64_t j = 0;
-    for (; j + 3 <= count; j += 3) {
+    for (; j + 3 <= count && j + 4 != count; j += 3) {
       products_4x3(length, x + i * length, w + j * length, out + i * ldo + j, ldo);
     }
-    for (; j < count; j++) {
+    for (; j + 2 <= count; j += 2) { /* two or four are left */
+      products_4x2(length, x + i * length, w + j * length, out + i * ldo + j, ldo);
+    }
+    if (j < count) {
       products_4x1(length, x + i * length, w + j * length, out + i * ldo + j, ldo);
     }
   }

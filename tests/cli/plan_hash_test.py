@@ -165,6 +165,14 @@ class PlanHash(ProgramTest):
             self.assertLess(line["memory_per_worker"], 1e9 * 128 / line["workers"])
         self.assertGreater(lines[0]["memory_per_worker"], 100 * lines[1]["memory_per_worker"])
 
+    def test_few_points(self):
+        """Of the sizes that nobody asked for those that there are points for; of others it is said."""
+        for points, most in ((1, 1), (10, 8), (1000, 128)):
+            lines = self.run_json("plan", "hash", "--points", str(points), "--dims", "4", "--bits", "2")
+            self.assertEqual([line["workers"] for line in lines if "workers" in line], [2**i for i in range(most.bit_length())])
+        self.run_bad("plan", "hash", "--points", "10", "--dims", "4", "--bits", "2", "--workers", "1:16:x2",
+                     names=["--workers: found 16, expected at most the 10 points"])
+
     def test_table_and_picture(self):
         text = self.run_ok("plan", "hash", "--points", "1e6", "--bits", 16, "--workers", "1:256:x2", "--rehearse", "--plot",
                            "s.svg", "--epochs", 2)
