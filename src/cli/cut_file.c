@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* All of this runs in a signal handler: system calls, and memory that is there already. */
@@ -113,21 +114,25 @@ static void end_with_a_line(int number, siginfo_t *about, void *machine) {
   static atomic_flag taken = ATOMIC_FLAG_INIT;
   static mapping map;
   char line[1400];
+  struct stat file;
   size_t at = 0, size = sizeof line;
   (void)machine;
-  if (atomic_flag_test_and_set(&taken)) {
+  while (atomic_flag_test_and_set(&taken)) {
     pause(); /* another thread is about to end the process */
   }
-  if (!find_mapping((uint64_t)(uintptr_t)about->si_addr, &map)) {
-    signal(number, SIG_DFL); /* it comes again */
+  if (about->si_code <= 0 || !find_mapping((uint64_t)(uintptr_t)about->si_addr, &map)) {
+    signal(number, SIG_DFL);
+    raise(number); /* sent by somebody, or of no file */
     return;
   }
   at = append(line, at, size, "laconic: ");
   at = append(line, at, size, map.path);
   at = append(line, at, size, ": offset ");
   at = append_number(line, at, size, map.offset);
+  bool cut = stat(map.path, &file) == 0 && map.offset >= (uint64_t)file.st_size;
   at = append(line, at, size,
-              ": found nothing, expected what was there when the file was opened: it was cut meanwhile\n");
+              cut ? ": found the end of the file, expected what was there when it was opened: it was cut meanwhile\n"
+                  : ": found nothing to be read, expected what was there when the file was opened\n");
   ssize_t written = write(STDERR_FILENO, line, at);
   (void)written;
   _exit(1);

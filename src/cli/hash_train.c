@@ -158,8 +158,8 @@ static lac_status resolve_workers(training *run) {
 static void warn_of_many_workers(const training *run) {
   int64_t cores = lac_online_cores();
   if (!run->options->serial && !lac_world_launched() && run->workers > 16 * cores && !run->session->quiet) {
-    lac_say(run->session, "warning: %d workers on %" PRId64 " cores; --serial gives the same model sooner",
-            run->workers, cores);
+    lac_say(run->session, "warning: %d workers on %" PRId64 " core%s; --serial gives the same model sooner",
+            run->workers, cores, cores == 1 ? "" : "s");
   }
 }
 

@@ -6,20 +6,23 @@
 /* OpenBLAS ends its threads like this before a process forks, too. Of another BLAS the names are not there. */
 void lac_end_blas_threads(void) {
   enum { OF_PTHREADS = 1 };
-  static const char *const names[] = {"openblas_get_parallel", "openblas_set_num_threads", "blas_thread_shutdown_"};
-  void *found[3];
-  for (int i = 0; i < 3; i++) {
+  static const char *const names[] = {"openblas_get_parallel", "openblas_get_num_threads", "openblas_set_num_threads",
+                                      "blas_thread_shutdown_"};
+  enum { NAMES = sizeof names / sizeof *names };
+  void *found[NAMES];
+  for (int i = 0; i < NAMES; i++) {
     found[i] = dlsym(RTLD_DEFAULT, names[i]);
     if (!found[i]) {
       return;
     }
   }
-  int (*parallel)(void), (*shut_down)(void);
+  int (*parallel)(void), (*threads)(void), (*shut_down)(void);
   void (*set_threads)(int);
   memcpy(&parallel, &found[0], sizeof parallel);
-  memcpy(&set_threads, &found[1], sizeof set_threads);
-  memcpy(&shut_down, &found[2], sizeof shut_down);
-  if (parallel() == OF_PTHREADS) {
+  memcpy(&threads, &found[1], sizeof threads);
+  memcpy(&set_threads, &found[2], sizeof set_threads);
+  memcpy(&shut_down, &found[3], sizeof shut_down);
+  if (parallel() == OF_PTHREADS && threads() > 1) {
     set_threads(1); /* now, as it would start them anew later */
     shut_down();
   }

@@ -13,6 +13,11 @@ double lac_run_mu_unit(const lac_training *common) {
   return common->variance / (double)common->bits;
 }
 
+/* Of points that are met exactly rounding may be left, of either sign. */
+static double not_negative(double error) {
+  return error < 0 ? 0 : error;
+}
+
 static void tell(const lac_run *run, const char *phase, const lac_mac_report *report) {
   if (!run->progress || run->team->first != 0) {
     return;
@@ -23,7 +28,7 @@ static void tell(const lac_run *run, const char *phase, const lac_mac_report *re
     progress.mac = *report;
     progress.mac.mu /= lac_run_mu_unit(&run->common);
     progress.e_q = report->penalised / total;
-    progress.e_ba = fmax(report->nested / total, 0);
+    progress.e_ba = not_negative(report->nested / total);
   }
   run->progress(run->user, &progress);
 }
@@ -74,6 +79,9 @@ lac_status lac_hash_options_check(lac_context *context, const lac_hash_options *
                     "--bits: found %" PRId64 " bits for %" PRId64
                     " columns; a start or method with principal components takes at most as many bits as columns",
                     options->bits, columns);
+  }
+  if (options->mac.mu_factor != 0 && !(options->mac.mu_factor > 1)) {
+    return lac_fail(context, LAC_E_USAGE, "--mu-factor: found %g, expected more than 1, or 0", options->mac.mu_factor);
   }
   if (options->encoder == LAC_ENCODER_RBF && options->method != LAC_HASH_BA) {
     return lac_fail(context, LAC_E_USAGE, "--encoder rbf goes with --method ba, found --method %s",
@@ -229,7 +237,7 @@ static lac_status finish(lac_run *run, lac_hash_result *result) {
     LAC_TRY(lac_trainer_encode(run->context, &run->trainers[shard], run->trainers[shard].codes));
   }
   LAC_TRY(lac_run_fit_decoder(run, &explained));
-  result->e_ba = fmax((square - explained) / square, 0); /* of points that are met, rounding is left */
+  result->e_ba = not_negative((square - explained) / square);
   return LAC_OK;
 }
 

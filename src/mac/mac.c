@@ -244,6 +244,9 @@ static lac_status loop(lac_mac *mac, lac_mac_report_fn report_fn, void *user) {
   double mu = options->mu, before = mu, factor = lac_mac_mu_factor(options);
   int64_t last = options->iterations;
   bool narrow = mac->problem->widen != NULL;
+  if (mac->team->world && options->mu_factor == 0) { /* the last digit of pow() may differ between unlike machines */
+    LAC_TRY(lac_world_broadcast(mac->team->world, 0, &factor, sizeof factor));
+  }
   LAC_TRY(validate(mac, &mac->result->score));
   mac->best = mac->result->score;
   for (int64_t i = 1; i <= last && isfinite(mu); i++) {

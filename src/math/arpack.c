@@ -61,7 +61,7 @@ static lac_status iterate(run *r, bool *converged) {
     if (lac_context_interrupted(r->context)) {
       return lac_fail(r->context, LAC_E_INTERRUPTED, "the eigenvalues were interrupted");
     }
-    if (made++ == r->asked->products) {
+    if (made++ == r->asked->products || (made > 1 && ido == -1 && r->asked->repeatable)) { /* -1: a new vector */
       *converged = false;
       return LAC_OK;
     }
@@ -187,7 +187,8 @@ lac_status lac_largest_eigen(lac_context *context, int64_t n, double *a, int64_t
     dense matrix = {n, a};
     lac_linear_map map = {n, dense_product, &matrix};
     /* After n products LAPACK would have been done. */
-    lac_arpack arpack = {.map = &map, .algebraic = true, .count = count, .kept = 2 * count + 20, .products = n};
+    lac_arpack arpack = {
+        .map = &map, .algebraic = true, .count = count, .kept = 2 * count + 20, .products = n, .repeatable = true};
     lac_status status = lac_arpack_symmetric(context, &arpack, values, vectors, &converged);
     LAC_TRY(status == LAC_E_NUMERICAL ? LAC_OK : status);
     converged = converged && !status;

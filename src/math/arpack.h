@@ -1,7 +1,9 @@
 /* Few eigenvalues of large matrices, which are known by their products alone: the only calls of ARPACK.
  *
  * ARPACK keeps its state in variables of its own from one product to the next, so that one call runs at a time in a
- * process: others wait. The start is always the same vector: results can be repeated. */
+ * process: others wait. The start is always the same vector, so that results can be repeated, but for one case: where
+ * the space of its powers is exhausted ARPACK goes on from a random vector, with a state that every run before it in
+ * the process has moved on (`repeatable`). */
 #ifndef LACONIC_MATH_ARPACK_H
 #define LACONIC_MATH_ARPACK_H
 
@@ -23,6 +25,7 @@ typedef struct lac_arpack {
   int64_t count;    /* eigenvalues that are wanted */
   int64_t kept;     /* vectors kept between restarts: more than count (+ 1 for general maps), at most n */
   int64_t products; /* most products of the map */
+  bool repeatable;  /* ends, not converged, rather than go on from a vector of ARPACK's own */
   double tolerance; /* of an eigenvalue, relative to it; 0 is machine precision */
 } lac_arpack;
 

@@ -15,6 +15,11 @@ class Options(Train):
               "bits": "9", "subsample": "2", "validation": "7", "sample": "50", "batch": "3",
               "mu-factor": "1.7"}
 
+    def test_factor_that_is_none(self):
+        for value in ("1", "0.5"):
+            self.run_bad(*TRAIN, "-o", "o.safetensors", "--mu-factor", value,
+                         names=["--mu-factor: found " + value + ", expected more than 1, or 0"])
+
     def test_every_option_of_the_help(self):
         text = self.run_ok("hash", "train", "--help")
         options = re.findall(r"^  (?:-(\w), |    )--([a-z-]+)(?: ([A-Z]+))?(?:  |$)(.*(?:\n {26}.*)*)", text, re.M)

@@ -106,6 +106,82 @@ static void values_that_repeat(void **state) {
   }
 }
 
+typedef struct counted {
+  int64_t n, products;
+  const double *a;
+} counted;
+
+static void count_product(void *self, const double *x, double *y) {
+  counted *matrix = self;
+  matrix->products++;
+  for (int64_t i = 0; i < matrix->n; i++) {
+    y[i] = dot(matrix->n, matrix->a + i * matrix->n, x);
+  }
+}
+
+static lac_arpack largest(const lac_linear_map *map, int64_t products) {
+  return (lac_arpack){
+      .map = map, .algebraic = true, .count = FEW, .kept = 2 * FEW + 20, .products = products, .repeatable = true};
+}
+
+/* That it is ARPACK which finds them, in the products that it may make, or says that it has not. */
+static void products_are_few(void **state) {
+  double values[N], found[FEW] = {-1}, *vectors = malloc(FEW * N * sizeof *vectors);
+  assert_non_null(vectors);
+  for (int64_t i = 0; i < N; i++) {
+    values[i] = 40 * pow(0.93, (double)i);
+  }
+  double *a = reflected(N, values);
+  counted matrix = {N, 0, a};
+  lac_linear_map map = {N, count_product, &matrix};
+  lac_arpack arpack = largest(&map, 5);
+  bool converged = true;
+  assert_ok(*state, lac_arpack_symmetric(*state, &arpack, found, vectors, &converged));
+  assert_false(converged);
+  assert_int_equal(matrix.products, 5);
+  assert_true(found[0] == -1);
+  arpack.products = N;
+  matrix.products = 0;
+  assert_ok(*state, lac_arpack_symmetric(*state, &arpack, found, vectors, &converged));
+  assert_true(converged && matrix.products < N / 2);
+  for (int64_t i = 0; i < FEW; i++) {
+    assert_true(fabs(found[i] - values[i]) < 1e-9);
+  }
+  free(a);
+  free(vectors);
+}
+
+/* Where its space is exhausted ARPACK would go on from a vector that depends on what it did before. */
+static void nothing_depends_on_what_was_before(void **state) {
+  double values[N], found[2][FEW], *vectors[2];
+  for (int64_t i = 0; i < N; i++) {
+    values[i] = i < 5 ? 7 - (double)i : 0;
+  }
+  for (int turn = 0; turn < 2; turn++) {
+    double *a = reflected(N, values);
+    vectors[turn] = malloc(FEW * N * sizeof **vectors);
+    assert_non_null(vectors[turn]);
+    assert_ok(*state, lac_largest_eigen(*state, N, a, FEW, found[turn], vectors[turn]));
+    free(a);
+  }
+  assert_memory_equal(found[0], found[1], sizeof found[0]);
+  assert_memory_equal(vectors[0], vectors[1], FEW * N * sizeof **vectors);
+  for (int64_t i = 0; i < N; i++) {
+    values[i] = 3; /* every vector is an eigenvector */
+  }
+  double *a = reflected(N, values);
+  counted matrix = {N, 0, a};
+  lac_linear_map map = {N, count_product, &matrix};
+  lac_arpack arpack = largest(&map, N);
+  bool converged = true;
+  assert_ok(*state, lac_arpack_symmetric(*state, &arpack, found[0], vectors[0], &converged));
+  assert_false(converged);
+  assert_true(matrix.products < N); /* it was not for want of products */
+  free(a);
+  free(vectors[0]);
+  free(vectors[1]);
+}
+
 typedef struct job {
   double values[3];
   lac_status status;
@@ -153,6 +229,8 @@ int main(void) {
       cmocka_unit_test(falling_values),
       cmocka_unit_test(values_that_crowd),
       cmocka_unit_test(values_that_repeat),
+      cmocka_unit_test(products_are_few),
+      cmocka_unit_test(nothing_depends_on_what_was_before),
       cmocka_unit_test(several_at_once),
   };
   return cmocka_run_group_tests(tests, make_context, drop_context);
