@@ -79,6 +79,9 @@ LAC_API LAC_MUST_USE lac_status lac_world_size_of(lac_context *context, const la
 LAC_API LAC_MUST_USE lac_status lac_world_run(lac_context *context, const lac_world_options *options, lac_world_fn body,
                                               void *argument);
 
+/* Cores that this process may use, at least 1: more workers of the back end local take turns. Local. */
+LAC_API int64_t lac_world_cores(void);
+
 /* Whether the last run ended here without word from some other rank, and it was this one that noticed. As the silent
  * rank may be the one that speaks for all, a program should then say on this rank, too, why it ends. False
  * but on mpi. Local. */

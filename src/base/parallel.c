@@ -1,20 +1,9 @@
 #include "base/parallel.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
-#include <unistd.h>
 
 #include "base/memory.h"
-
-int64_t lac_cores(void) {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) {
-    return CPU_COUNT(&set) > 0 ? CPU_COUNT(&set) : 1;
-  }
-  long cores = sysconf(_SC_NPROCESSORS_ONLN); /* more cores than a cpu_set_t holds */
-  return cores > 0 ? cores : 1;
-}
 
 typedef struct lac_loop {
   atomic_llong next;

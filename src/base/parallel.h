@@ -7,9 +7,6 @@
 
 #include "laconic/context.h"
 
-/* Cores that this process may use, at least 1. */
-int64_t lac_cores(void);
-
 /* One chunk. `thread` is in 0..threads-1 and picks scratch memory. `context` is this thread's own. */
 typedef lac_status (*lac_chunk_fn)(void *argument, lac_context *context, int64_t chunk, int thread);
 

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,17 +17,8 @@ lac_status lac_require_data(lac_session *session, const char *command, const cha
   return LAC_OK;
 }
 
-int64_t lac_online_cores(void) {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) {
-    return CPU_COUNT(&set) > 0 ? CPU_COUNT(&set) : 1;
-  }
-  long cores = sysconf(_SC_NPROCESSORS_ONLN); /* more cores than a cpu_set_t holds */
-  return cores > 0 ? cores : 1;
-}
-
 int64_t lac_threads_of(int64_t option) {
-  return option > 0 ? option : lac_online_cores();
+  return option > 0 ? option : lac_world_cores();
 }
 
 FILE *lac_open_regular(const char *path) {

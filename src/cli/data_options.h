@@ -87,9 +87,6 @@ LAC_MUST_USE lac_status lac_check_apart(lac_session *session, const lac_file_use
 LAC_MUST_USE lac_status lac_check_columns(lac_session *session, const char *model_path, const lac_hash *model,
                                           const lac_dataset *dataset);
 
-/* Cores that this process may use. */
-int64_t lac_online_cores(void);
-
 /* What --threads asks for. */
 int64_t lac_threads_of(int64_t option);
 

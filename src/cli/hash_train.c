@@ -126,7 +126,7 @@ static lac_status open_base(training *run) {
 
 /* Without --workers and a launcher: a worker per file, or per core unless there are fewer points. */
 static int64_t default_workers(const training *run) {
-  int64_t cores = lac_online_cores();
+  int64_t cores = lac_world_cores();
   if (!run->base.whole) {
     int64_t files = lac_base_count_files(run->base_path);
     return files > 0 ? files : cores;
@@ -156,7 +156,7 @@ static lac_status resolve_workers(training *run) {
 
 /* Threads take turns then, and those that wait for each other take most of the time. */
 static void warn_of_many_workers(const training *run) {
-  int64_t cores = lac_online_cores();
+  int64_t cores = lac_world_cores();
   if (!run->options->serial && !lac_world_launched() && run->workers > 16 * cores && !run->session->quiet) {
     lac_say(run->session, "warning: %d workers on %" PRId64 " core%s; --serial gives the same model sooner",
             run->workers, cores, cores == 1 ? "" : "s");

@@ -195,7 +195,7 @@ void lac_plan_read_json(const json_t *line, lac_plan *plan, lac_link *links) {
 
 bool lac_plan_fits_here(const lac_plan_cluster_options *options, int workers, double bytes, double seconds) {
   double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-  return workers <= lac_online_cores() && seconds <= options->real_limit && workers * bytes <= memory / 2;
+  return workers <= lac_world_cores() && seconds <= options->real_limit && workers * bytes <= memory / 2;
 }
 
 lac_status lac_plan_check_ranks(lac_session *session, const char *command, bool one_rehearsal, int workers) {

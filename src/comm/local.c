@@ -5,7 +5,6 @@
 #include <time.h>
 
 #include "base/memory.h"
-#include "base/parallel.h"
 #include "base/profile.h"
 #include "comm/threads.h"
 
@@ -143,7 +142,7 @@ lac_status lac_local_run(lac_context *context, const lac_world_options *options,
   for (; opened < size; opened++) {
     mailboxes[opened].all = mailboxes;
     mailboxes[opened].rank = opened;
-    mailboxes[opened].patience = size <= lac_cores() ? patience : 0;
+    mailboxes[opened].patience = size <= lac_world_cores() ? patience : 0;
     if (!mailbox_open(&mailboxes[opened])) {
       status = lac_fail(context, LAC_E_MEMORY, "cannot make the mailbox of worker %d", opened);
       break;

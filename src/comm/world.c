@@ -1,8 +1,10 @@
 #include "laconic/world.h"
 
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "comm/backend.h"
@@ -70,6 +72,15 @@ lac_status lac_world_run(lac_context *context, const lac_world_options *options,
 #endif
   bool sim = options->backend && strcmp(options->backend, "sim") == 0;
   return (sim ? lac_sim_run : lac_local_run)(context, options, body, argument);
+}
+
+int64_t lac_world_cores(void) {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) {
+    return CPU_COUNT(&set) > 0 ? CPU_COUNT(&set) : 1;
+  }
+  long cores = sysconf(_SC_NPROCESSORS_ONLN); /* more cores than a cpu_set_t holds */
+  return cores > 0 ? cores : 1;
 }
 
 bool lac_world_alone(void) {

@@ -44,8 +44,8 @@ LAC_MUST_USE lac_status lac_arpack_symmetric(lac_context *context, const lac_arp
 LAC_MUST_USE lac_status lac_arpack_general(lac_context *context, const lac_arpack *arpack, double *real,
                                            double *imaginary, bool *converged);
 
-/* As lac_symmetric_eigen() of math/blas.h, by ARPACK where few of many are wanted: 17 of 784 in a fifth of LAPACK's
- * time, which goes into the tridiagonal form of all. Bound by memory: a product reads a, 8 n^2 bytes. */
+/* As lac_symmetric_eigen() of math/blas.h, by ARPACK where few of many are wanted, which spares the tridiagonal form
+ * of all. Bound by memory: a product reads a, 8 n^2 bytes. */
 LAC_MUST_USE lac_status lac_largest_eigen(lac_context *context, int64_t n, double *a, int64_t count, double *values,
                                           double *vectors);
 
