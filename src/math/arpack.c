@@ -180,15 +180,23 @@ static void dense_product(void *self, const double *x, double *y) {
   lac_dsymv(matrix->n, matrix->a, x, y);
 }
 
+lac_arpack lac_arpack_largest(const lac_linear_map *map, int64_t count) {
+  return (lac_arpack){.map = map,
+                      .algebraic = true,
+                      .count = count,
+                      .kept = 2 * count + 20,
+                      .products = map->n, /* then LAPACK would have been done */
+                      .repeatable = true,
+                      .tolerance = 1e-12};
+}
+
 lac_status lac_largest_eigen(lac_context *context, int64_t n, double *a, int64_t count, double *values,
                              double *vectors) {
   bool converged = false;
   if (n >= DENSE_LEAST && count <= n / DENSE_FEW) {
     dense matrix = {n, a};
     lac_linear_map map = {n, dense_product, &matrix};
-    /* After n products LAPACK would have been done. */
-    lac_arpack arpack = {
-        .map = &map, .algebraic = true, .count = count, .kept = 2 * count + 20, .products = n, .repeatable = true};
+    lac_arpack arpack = lac_arpack_largest(&map, count);
     lac_status status = lac_arpack_symmetric(context, &arpack, values, vectors, &converged);
     LAC_TRY(status == LAC_E_NUMERICAL ? LAC_OK : status);
     converged = converged && !status;

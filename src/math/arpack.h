@@ -44,6 +44,10 @@ LAC_MUST_USE lac_status lac_arpack_symmetric(lac_context *context, const lac_arp
 LAC_MUST_USE lac_status lac_arpack_general(lac_context *context, const lac_arpack *arpack, double *real,
                                            double *imaginary, bool *converged);
 
+/* How lac_largest_eigen() below asks for `count` eigenvalues of a matrix of `map`'s size. To a tolerance of 1e-12 and
+ * no closer: at machine precision nothing may be left of the vector to go on from, which ends a repeatable run. */
+lac_arpack lac_arpack_largest(const lac_linear_map *map, int64_t count);
+
 /* As lac_symmetric_eigen() of math/blas.h, by ARPACK where few of many are wanted, which spares the tridiagonal form
  * of all. Bound by memory: a product reads a, 8 n^2 bytes. */
 LAC_MUST_USE lac_status lac_largest_eigen(lac_context *context, int64_t n, double *a, int64_t count, double *values,

@@ -119,11 +119,6 @@ static void count_product(void *self, const double *x, double *y) {
   }
 }
 
-static lac_arpack largest(const lac_linear_map *map, int64_t products) {
-  return (lac_arpack){
-      .map = map, .algebraic = true, .count = FEW, .kept = 2 * FEW + 20, .products = products, .repeatable = true};
-}
-
 /* That it is ARPACK which finds them, in the products that it may make, or says that it has not. */
 static void products_are_few(void **state) {
   double values[N], found[FEW] = {-1}, *vectors = malloc(FEW * N * sizeof *vectors);
@@ -134,8 +129,9 @@ static void products_are_few(void **state) {
   double *a = reflected(N, values);
   counted matrix = {N, 0, a};
   lac_linear_map map = {N, count_product, &matrix};
-  lac_arpack arpack = largest(&map, 5);
+  lac_arpack arpack = lac_arpack_largest(&map, FEW);
   bool converged = true;
+  arpack.products = 5;
   assert_ok(*state, lac_arpack_symmetric(*state, &arpack, found, vectors, &converged));
   assert_false(converged);
   assert_int_equal(matrix.products, 5);
@@ -148,6 +144,39 @@ static void products_are_few(void **state) {
     assert_true(fabs(found[i] - values[i]) < 1e-9);
   }
   free(a);
+  free(vectors);
+}
+
+/* Spectra as those of covariances, of every steepness: ARPACK finds them all, and none is left to LAPACK. */
+static void decaying_spectra_converge(void **state) {
+  static const double powers[] = {0.3, 0.5, 1, 2, 5};
+  double values[N], found[32], *vectors = malloc(32 * N * sizeof *vectors);
+  assert_non_null(vectors);
+  for (size_t p = 0; p < sizeof powers / sizeof *powers; p++) {
+    for (int64_t i = 0; i < N; i++) {
+      values[i] = 20 * pow((double)(i + 1), -powers[p]);
+    }
+    double *a = reflected(N, values);
+    for (int64_t count = 1; count <= N / 10; count++) {
+      counted matrix = {N, 0, a};
+      lac_linear_map map = {N, count_product, &matrix};
+      lac_arpack arpack = lac_arpack_largest(&map, count);
+      bool converged = false;
+      assert_ok(*state, lac_arpack_symmetric(*state, &arpack, found, vectors, &converged));
+      if (!converged) {
+        fail_msg("power %g, %lld values: not converged after %lld products", powers[p], (long long)count,
+                 (long long)matrix.products);
+      }
+      for (int64_t i = 0; i < count; i++) {
+        const double *v = vectors + i * N;
+        assert_true(fabs(found[i] - values[i]) <= 1e-10 * values[0]);
+        for (int64_t j = 0; j < N; j++) {
+          assert_true(fabs(dot(N, a + j * N, v) - found[i] * v[j]) <= 1e-9 * values[0]);
+        }
+      }
+    }
+    free(a);
+  }
   free(vectors);
 }
 
@@ -172,8 +201,9 @@ static void nothing_depends_on_what_was_before(void **state) {
   double *a = reflected(N, values);
   counted matrix = {N, 0, a};
   lac_linear_map map = {N, count_product, &matrix};
-  lac_arpack arpack = largest(&map, N);
+  lac_arpack arpack = lac_arpack_largest(&map, FEW);
   bool converged = true;
+  arpack.tolerance = 0;
   assert_ok(*state, lac_arpack_symmetric(*state, &arpack, found[0], vectors[0], &converged));
   assert_false(converged);
   assert_true(matrix.products < N); /* it was not for want of products */
@@ -230,6 +260,7 @@ int main(void) {
       cmocka_unit_test(values_that_crowd),
       cmocka_unit_test(values_that_repeat),
       cmocka_unit_test(products_are_few),
+      cmocka_unit_test(decaying_spectra_converge),
       cmocka_unit_test(nothing_depends_on_what_was_before),
       cmocka_unit_test(several_at_once),
   };
