@@ -7,7 +7,7 @@ mnist: LeNet, all 60,000 images, SGD, Elastic-SGD (3 replicas), Entropy-SGD and 
 and 21 passes; "longer" and "longest": to 21 and 30, with scopes that tighten four times as fast where there are any.
 cifar: All-CNN of a quarter of the width, augmented, schedules of the paper divided by four: SGD on all images and on one
 split, Parle on 3 splits of a half and on 6 of a quarter: as it is, "scoped" with scopes that tighten four times as fast, "late"
-with its learning rate falling later as well. resnet: ResNet-20, 30 epochs, float32 and bfloat16.
+and "later" with its learning rate falling later as well, "tied" with replicas that are held together from the start. resnet: ResNet-20, 30 epochs, float32 and bfloat16.
 
 DIR holds the published files (of CIFAR-10 the unpacked ones). A run that was interrupted is taken up again, a finished one
 is kept: delete its folder to repeat it. --precision bf16 halves the time of mnist and cifar where the processor multiplies
@@ -38,7 +38,9 @@ QUARTER = ["--epochs", "50", "--drops", "15,30,45", "--drop-factor", "0.2"]
 NESTED = ["--epochs", "2.5", "--drop-factor", "0.2"]
 PAPER = ["--drops", "0.5,1,1.5"]  # divided by four, too
 LATE = ["--drops", "0.5,2"]
+LATER = ["--drops", "1,2.2"]
 SCOPED = ["--scoping", "4"]
+TIED = ["--rho", "0.1"]
 RESNET = ["--model", "resnet20", "--learning-rate", "0.1", "--weight-decay", "5e-4", "--held-out", "0", "--batch", "128",
           "--flip", "--crop", "4", "--epochs", "30", "--drops", "15,23,27", "--drop-factor", "0.1"]
 
@@ -61,7 +63,9 @@ SETS = {
         "parle-3-half": (3, [*CIFAR, *NESTED, *PAPER, "--method", "parle", "--split", "0.5"]),
         "parle-3-half-scoped": (3, [*CIFAR, *NESTED, *PAPER, *SCOPED, "--method", "parle", "--split", "0.5"]),
         "parle-3-half-late": (3, [*CIFAR, *NESTED, *LATE, *SCOPED, "--method", "parle", "--split", "0.5"]),
+        "parle-3-half-later": (3, [*CIFAR, *NESTED, *LATER, *SCOPED, "--method", "parle", "--split", "0.5"]),
         "parle-6-quarter-late": (6, [*CIFAR, *NESTED, *LATE, *SCOPED, "--method", "parle", "--split", "0.25"]),
+        "parle-6-quarter-tied": (6, [*CIFAR, *NESTED, *LATER, *SCOPED, *TIED, "--method", "parle", "--split", "0.25"]),
     }),
     "resnet": ("cifar10", {
         "f32": (1, [*RESNET, "--method", "sgd"]),
