@@ -4,7 +4,8 @@
  *
  *   products    margins of a block of rows, the block in cache        2 c flop per element
  *   accumulate  the gradient from them, the block in cache            2 c flop per element
- *   pass        what a visit does: blocks of bytes from memory expanded to floats, products, accumulate
+ *   pass        what a visit does: parts of a block, bytes from memory expanded to floats on the way into products,
+ *               accumulate; "apart" with the bytes expanded before
  *   sgemm       the system's BLAS, C (rows, c) of the same block: what products could be were its bits free
  *
  * and of the pass also the GB/s of bytes that come from memory. The second table has expand alone, in cache and from
@@ -17,7 +18,7 @@
 #include "math/linear.h"
 #include "rates.h"
 
-enum { REPEATS = 7, MOST_REPEATS = 100, BLOCK = 128, DATA_BYTES = 1 << 27 };
+enum { REPEATS = 7, MOST_REPEATS = 100, BLOCK = 128, PART = 32, DATA_BYTES = 1 << 27 };
 static const double least_flops = 4e8; /* of a measurement */
 
 typedef struct bench {
@@ -42,31 +43,43 @@ static void accumulate(const bench *b) {
   b->kernels->accumulate(BLOCK, b->count, b->columns, b->block, b->factors, b->count, b->gradient);
 }
 
-static void expand_row_by_row(const bench *b, const uint8_t *from) {
-  for (int64_t i = 0; i < BLOCK; i++) {
+static void expand_rows(const bench *b, const uint8_t *from, int64_t rows) {
+  for (int64_t i = 0; i < rows; i++) {
     b->kernels->expand(b->columns, from + i * b->columns, 1.0F / 255, b->shift, b->block + i * b->columns);
   }
 }
 
 static void expand(const bench *b) {
-  expand_row_by_row(b, b->bytes);
+  expand_rows(b, b->bytes, BLOCK);
 }
 
 static void expand_all(const bench *b) {
   for (int64_t i = 0; i < b->rows; i += BLOCK) {
-    expand_row_by_row(b, b->bytes + i * b->columns);
+    expand_rows(b, b->bytes + i * b->columns, BLOCK);
   }
 }
 
 /* Factors are scaled down so that the gradient stays a number. */
+static void step(const bench *b, int64_t rows) {
+  for (int64_t j = 0; j < rows * b->count; j++) {
+    b->factors[j] *= 1e-6F;
+  }
+  b->kernels->accumulate(rows, b->count, b->columns, b->block, b->factors, b->count, b->gradient);
+}
+
 static void pass(const bench *b) {
-  for (int64_t i = 0; i < b->rows; i += BLOCK) {
-    expand_row_by_row(b, b->bytes + i * b->columns);
-    products(b);
-    for (int64_t j = 0; j < BLOCK * b->count; j++) {
-      b->factors[j] *= 1e-6F;
-    }
-    accumulate(b);
+  for (int64_t i = 0; i < b->rows; i += PART) {
+    const lac_byte_rows rows = {b->bytes + i * b->columns, (size_t)b->columns, b->columns, 1.0F / 255, b->shift};
+    b->kernels->expand_products(PART, b->count, b->columns, &rows, b->block, b->weight, b->factors, b->count);
+    step(b, PART);
+  }
+}
+
+static void pass_apart(const bench *b) {
+  for (int64_t i = 0; i < b->rows; i += PART) {
+    expand_rows(b, b->bytes + i * b->columns, PART);
+    b->kernels->products(PART, b->count, b->columns, b->block, b->weight, b->factors, b->count);
+    step(b, PART);
   }
 }
 
@@ -129,11 +142,13 @@ static lac_status measure_row(lac_context *context, int64_t columns, int64_t cou
     double one = block * calls_per_second(&b, products, 1e9 * block, repeats).median;
     double two = block * calls_per_second(&b, accumulate, 1e9 * block, repeats).median;
     double passes = calls_per_second(&b, pass, 4 * data * (double)count, repeats).median;
+    double apart = calls_per_second(&b, pass_apart, 4 * data * (double)count, repeats).median;
     if (!isfinite(b.gradient[0])) {
       status = lac_fail(context, LAC_E_NUMERICAL, "the gradient is not finite");
     }
-    printf("| %4lld | %8lld | %8.1f | %10.1f | %5.1f | %5.1f | %9.2f | %9.2f |\n", (long long)columns, (long long)count,
-           one, two, sgemm, 4e-9 * data * (double)count * passes, 1e-9 * data * passes, one / sgemm);
+    printf("| %4lld | %8lld | %8.1f | %10.1f | %5.1f | %5.1f | %5.1f | %9.2f | %9.2f |\n", (long long)columns,
+           (long long)count, one, two, sgemm, 4e-9 * data * (double)count * passes, 4e-9 * data * (double)count * apart,
+           1e-9 * data * passes, one / sgemm);
     fflush(stdout);
   }
   bench_clear(&b);
@@ -159,8 +174,8 @@ static lac_status run(lac_context *context, int repeats) {
   double rates[MOST_REPEATS];
   printf("blocks of %d rows, kernels: %s, one thread, CPU time, median of %d\n\n", BLOCK, lac_isa_name(lac_cpu_isa()),
          repeats);
-  printf("| D | encoders | products | accumulate | sgemm | pass | pass, GB/s | products of sgemm |\n");
-  printf("| --- | --- | --- | --- | --- | --- | --- | --- |\n");
+  printf("| D | encoders | products | accumulate | sgemm | pass | pass, apart | pass, GB/s | products of sgemm |\n");
+  printf("| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
   for (int i = 0; i < 2; i++) {
     for (int j = 0; j < 4; j++) {
       LAC_TRY(measure_row(context, columns[i], counts[j], repeats));

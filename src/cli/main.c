@@ -1,7 +1,11 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -162,8 +166,21 @@ static lac_status dispatch(lac_session *session, int argc, char **argv) {
   return fail_unknown_command(session, argc, argv);
 }
 
+/* Freed memory is kept for what comes next, up to 256 MiB, in place of its going back to the system and coming anew
+ * page by page. Not where the user has asked for something else, nor in the process of smpirun. */
+static void keep_memory(void) {
+#if defined(__GLIBC__) && !defined(LACONIC_SMPI)
+  enum { MEBIBYTE = 1 << 20 };
+  if (!getenv("MALLOC_TRIM_THRESHOLD_") && !getenv("MALLOC_MMAP_THRESHOLD_") && !getenv("GLIBC_TUNABLES")) {
+    (void)mallopt(M_MMAP_THRESHOLD, 32 * MEBIBYTE); /* larger blocks go back at once, as always */
+    (void)mallopt(M_TRIM_THRESHOLD, 256 * MEBIBYTE);
+  }
+#endif
+}
+
 int main(int argc, char **argv) {
   lac_choose_blas_kernels(argv);
+  keep_memory();
   lac_end_blas_threads();
   lac_session session;
   lac_status status = lac_session_open(&session);

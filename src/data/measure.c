@@ -121,11 +121,26 @@ lac_status lac_dataset_check(lac_context *context, const lac_dataset *dataset, d
 
 /* ---- Fingerprint ---- */
 
+/* Rows [first, first + count) in native byte order, *stride bytes apart: where they are, if they are bytes in memory,
+ * else in `values` (count, row_bytes). */
+static lac_status native_rows(lac_context *context, const lac_dataset *dataset, int64_t first, int64_t count,
+                              uint8_t *values, const uint8_t **rows, size_t *stride) {
+  const uint8_t *bytes = lac_dataset_bytes(dataset, stride);
+  if (bytes) {
+    *rows = bytes + (size_t)first * *stride;
+    return lac_dataset_check_rows(context, dataset, first, count);
+  }
+  *rows = values;
+  *stride = (size_t)dataset->columns * lac_type_size(dataset->type);
+  return lac_dataset_read_native(context, dataset, first, count, values);
+}
+
 lac_status lac_dataset_fingerprint(lac_context *context, const lac_dataset *dataset, uint64_t *fingerprint) {
-  size_t size = lac_type_size(dataset->type), row_bytes = (size_t)dataset->columns * size;
+  size_t size = lac_type_size(dataset->type), row_bytes = (size_t)dataset->columns * size, stride;
   int64_t block = lac_dataset_block(dataset);
+  const uint8_t *rows = lac_dataset_bytes(dataset, &stride);
   uint8_t *values;
-  LAC_TRY(lac_allocate(context, block * dataset->columns, size, (void **)&values));
+  LAC_TRY(lac_allocate(context, rows ? 0 : block * dataset->columns, size, (void **)&values));
   /* The type counts by its name: the numbers of an enumeration may change. */
   uint64_t name = 0, hash = lac_fingerprint_absorb((uint64_t)dataset->rows, (uint64_t)dataset->columns);
   memcpy(&name, lac_type_name(dataset->type), strlen(lac_type_name(dataset->type)));
@@ -134,9 +149,9 @@ lac_status lac_dataset_fingerprint(lac_context *context, const lac_dataset *data
   for (int64_t first = 0; first < dataset->rows && !status; first += block) {
     int64_t count = dataset->rows - first < block ? dataset->rows - first : block;
     LAC_TRY_GOTO(status, interrupted(context, dataset), failed);
-    LAC_TRY_GOTO(status, lac_dataset_read_native(context, dataset, first, count, values), failed);
+    LAC_TRY_GOTO(status, native_rows(context, dataset, first, count, values, &rows, &stride), failed);
     for (int64_t i = 0; i < count; i++) {
-      hash = lac_fingerprint_absorb(hash, lac_fingerprint_row(values + (size_t)i * row_bytes, row_bytes));
+      hash = lac_fingerprint_absorb(hash, lac_fingerprint_row(rows + (size_t)i * stride, row_bytes));
     }
   }
   *fingerprint = lac_fingerprint_finish(hash);

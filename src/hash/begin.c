@@ -81,7 +81,7 @@ int64_t lac_start_rows(const lac_hash_options *options, int64_t columns) {
 
 static lac_status warn_of_duplicates(lac_run *run, const lac_start_sample *sample) {
   int64_t duplicates;
-  LAC_TRY(lac_start_duplicates(run->context, run->team, sample, lac_padded(run->common.columns), &duplicates));
+  LAC_TRY(lac_start_duplicates(run->context, run->team, sample, &duplicates));
   if (duplicates > 0 && run->team->first == 0) {
     lac_context_log(run->context, LAC_LOG_WARNING, "%s: %" PRId64 " of %" PRId64 " sampled points equal another one",
                     lac_dataset_path(run->data[0]), duplicates, sample->total);

@@ -1,5 +1,6 @@
 /* What a run of training would take, from options and sizes alone. */
 #include "base/memory.h"
+#include "hash/start.h"
 #include "hash/trainer.h"
 
 /* Bytes per point that a shard keeps beside the mapped data: codes Z, the kept ones, the summed ones, and RBF features.
@@ -24,9 +25,19 @@ void lac_hash_options_resolve(lac_hash_options *options, int64_t points, int64_t
   }
 }
 
+/* At the peak of a start: of a sample of bytes the row numbers, of others (bytes of some files, too) the values; its
+ * projections, the triangle of its moments, the whole, and a copy where it is LAPACK's. An RBF encoder's centres are
+ * there three times. Everything else is converted block by block. */
+static int64_t start_bytes(const lac_hash_options *options, int64_t sample, int64_t columns, int64_t features,
+                           lac_type type) {
+  int64_t sampled = type == LAC_U8 ? 8 : columns * 4;
+  int64_t centres = options->encoder == LAC_ENCODER_RBF ? options->centres * columns * (8 + 8 + 4) : 0;
+  return sample * (sampled + options->bits * 4) + LAC_SAMPLE_BLOCK * features * 4 + features * features * (4 + 8 + 8) +
+         centres;
+}
+
 lac_status lac_hash_train_estimate(lac_context *context, const lac_hash_options *options, int64_t points,
                                    int64_t columns, lac_type type, int workers, lac_hash_estimate *estimate) {
-  (void)type; /* values that are not bytes are converted block by block */
   *estimate = (lac_hash_estimate){0};
   LAC_TRY(lac_hash_options_check(context, options, columns));
   int64_t bits = options->bits, features = options->encoder == LAC_ENCODER_RBF ? options->centres : columns;
@@ -45,7 +56,7 @@ lac_status lac_hash_train_estimate(lac_context *context, const lac_hash_options 
   }
   int64_t sums = (bits + 1) * (bits + 1 + columns) * 8;
   int64_t runs = (points + 65535) / 65536;
-  estimate->memory = points * bytes_per_point(options) + sample * features * 4 + 3 * features * features * 8 +
+  estimate->memory = points * bytes_per_point(options) + start_bytes(options, sample, columns, features, type) +
                      (4 + runs) * sums + 3 * (2 * bits + 1) * columns * 4;
   return LAC_OK;
 }

@@ -5,6 +5,24 @@
 #include "base/memory.h"
 #include "hash/run.h"
 
+typedef struct lac_centres {
+  const lac_run *run;
+  int64_t columns, padded, place; /* place: of a shard's first among all */
+  double *centres;                /* (m, D), in the units of the data */
+} lac_centres;
+
+static lac_status put_centres(void *self, lac_context *context, int64_t first, int64_t n, const float *x) {
+  (void)context;
+  const lac_centres *to = self;
+  for (int64_t i = 0; i < n && to->place + first + i < to->run->options->centres; i++) {
+    double *centre = to->centres + (to->place + first + i) * to->columns;
+    for (int64_t c = 0; c < to->columns; c++) {
+      centre[c] = ((double)x[i * to->padded + c] - (double)to->run->shift[c]) / (double)to->run->scale;
+    }
+  }
+  return LAC_OK;
+}
+
 /* Centres are points of the data, drawn from all shards: with the model they are the only points that travel. */
 static lac_status draw_centres(lac_run *run) {
   int64_t m = run->options->centres, columns = run->common.columns;
@@ -23,7 +41,7 @@ static lac_status draw_centres(lac_run *run) {
   LAC_TRY_GOTO(status, LAC_NEW(run->context, team->count * team->total, &mark), done);
   LAC_TRY_GOTO(status, LAC_NEW(run->context, team->total, &before), done);
   for (int shard = 0; shard < team->count; shard++) {
-    mark[shard * team->total + team->first + shard] = sample.counts[shard];
+    mark[shard * team->total + team->first + shard] = sample.shards[shard].count;
   }
   LAC_TRY_GOTO(status, lac_team_sum_i64(run->context, team, mark, team->total, before), done);
   if (sample.total < m) {
@@ -38,12 +56,8 @@ static lac_status draw_centres(lac_run *run) {
     for (int other = 0; other < team->first + shard; other++) {
       place += before[other];
     }
-    for (int64_t i = 0; i < sample.counts[shard] && place + i < m; i++) {
-      for (int64_t c = 0; c < columns; c++) {
-        double value = (double)sample.rows[shard][i * lac_padded(columns) + c];
-        mine[(shard * m + place + i) * columns + c] = (value - (double)run->shift[c]) / (double)run->scale;
-      }
-    }
+    lac_centres centres = {run, columns, lac_padded(columns), place, mine + shard * m * columns};
+    LAC_TRY_GOTO(status, lac_start_blocks(run->context, &sample, shard, put_centres, &centres), done);
   }
   LAC_TRY_GOTO(status, lac_team_sum_f64(run->context, team, mine, m * columns, all), done);
   LAC_TRY_GOTO(status, LAC_NEW(run->context, m * columns, &run->centres), done);

@@ -29,6 +29,7 @@ enum {
   BLOCK = 1024,                   /* base rows of a product, and most queries of a group */
   BLOCK_BYTES = 32 * 1024 * 1024, /* of rows as float32 */
   LIST_BYTES = 128 * 1024 * 1024, /* of a thread's candidates */
+  SMALL_BLOCKS = 8,               /* of a base at least */
   BURST = 256,                    /* columns between two looks at a list's room */
   STEP = 16,                      /* columns that are compared at once */
   SURVEY_CHUNKS = 64,
@@ -507,7 +508,8 @@ static int64_t divide_up(int64_t a, int64_t b) {
 
 static void choose_sizes(lac_neighbors *n, int64_t threads) {
   int64_t rows = clamp(BLOCK_BYTES / (n->columns * (int64_t)sizeof(float)), STEP, BLOCK);
-  n->block = rows / STEP * STEP;
+  /* A small base is not one block: what a block lies in costs as much to get as all of its products. */
+  n->block = clamp(divide_up(n->rows, SMALL_BLOCKS), STEP, rows) / STEP * STEP;
   n->capacity = lac_nearest_capacity(n->k, BURST);
   n->group = clamp(LIST_BYTES / (n->capacity * (int64_t)sizeof(lac_candidate)), 1, rows);
   n->group = clamp(divide_up(n->queries, threads), 1, n->group);

@@ -35,3 +35,16 @@ lac_status lac_rows_read(lac_context *context, const lac_rows *rows, int64_t fir
   }
   return LAC_OK;
 }
+
+lac_status lac_rows_products(lac_context *context, const lac_rows *rows, int64_t first, int64_t count, int64_t vectors,
+                             const float *w, float *x, float *out) {
+  if (rows->bytes) {
+    const lac_byte_rows bytes = {rows->bytes + (size_t)first * rows->stride, rows->stride, rows->columns, rows->scale,
+                                 rows->shift};
+    rows->kernels->expand_products(count, vectors, rows->padded, &bytes, x, w, out, vectors);
+    return LAC_OK;
+  }
+  LAC_TRY(lac_rows_read(context, rows, first, count, x));
+  rows->kernels->products(count, vectors, rows->padded, x, w, out, vectors);
+  return LAC_OK;
+}

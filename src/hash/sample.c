@@ -15,14 +15,6 @@ void lac_sample_rows(int64_t seed, lac_sample purpose, int64_t shard, int64_t of
   }
 }
 
-lac_status lac_rows_gather(lac_context *context, const lac_rows *source, const int64_t *rows, int64_t count,
-                           float *out) {
-  for (int64_t i = 0; i < count; i++) {
-    LAC_TRY(lac_rows_read(context, source, rows[i], 1, out + i * source->padded));
-  }
-  return LAC_OK;
-}
-
 static lac_status copy_bytes(lac_context *context, const lac_rows *source, const int64_t *rows, int64_t count,
                              lac_row_copy *copy) {
   uint8_t *bytes;

@@ -10,10 +10,6 @@ typedef enum lac_sample { LAC_SAMPLE_START, LAC_SAMPLE_VALIDATION, LAC_SAMPLE_CE
 /* rows (count) = row numbers of the sample, count <= of. Keyed by (seed, purpose, shard). */
 void lac_sample_rows(int64_t seed, lac_sample purpose, int64_t shard, int64_t of, int64_t count, int64_t *rows);
 
-/* out (count, padded) = the rows with these numbers. */
-LAC_MUST_USE lac_status lac_rows_gather(lac_context *context, const lac_rows *source, const int64_t *rows,
-                                        int64_t count, float *out);
-
 /* A copy of rows, in the units of the data: as bytes where the source is bytes in memory, else as floats. */
 typedef struct lac_row_copy {
   lac_rows rows; /* a view of the copy, as the source is one of the data */

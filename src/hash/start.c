@@ -1,153 +1,96 @@
 #include "hash/start.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/profile.h"
 #include "base/random.h"
-#include "hash/sample.h"
 #include "math/arpack.h"
 #include "math/blas.h"
 
-enum { LAC_ITQ_ROUNDS = 50, LAC_MOMENT_ROWS = 512 };
+enum { LAC_ITQ_ROUNDS = 50 };
 
 lac_status lac_team_share(const lac_team *team, void *data, size_t bytes) {
   return team->world ? lac_world_broadcast(team->world, 0, data, bytes) : LAC_OK;
 }
 
-lac_status lac_start_sample_create(lac_context *context, const lac_team *team, const lac_rows *const *rows,
-                                   int64_t seed, int64_t total, lac_start_sample *sample) {
-  int64_t *counts = NULL, all = 0;
-  lac_status status = LAC_OK;
-  *sample = (lac_start_sample){0};
-  LAC_TRY_GOTO(status, LAC_NEW(context, team->count, &counts), done);
-  LAC_TRY_GOTO(status, LAC_NEW(context, team->count, &sample->counts), done);
-  LAC_TRY_GOTO(status, LAC_NEW(context, team->count, &sample->rows), done);
-  for (int shard = 0; shard < team->count; shard++) {
-    counts[shard] = rows[shard]->count;
-  }
-  LAC_TRY_GOTO(status, lac_team_sum_i64(context, team, counts, 1, &all), done);
-  for (int shard = 0; shard < team->count; shard++) {
-    int64_t size = rows[shard]->count;
-    int64_t count = (int64_t)ceil((double)size * (double)total / (double)all);
-    count = count < size ? count : size;
-    counts[shard] = count;
-    sample->counts[shard] = count;
-    int64_t *numbers;
-    LAC_TRY_GOTO(status, LAC_NEW(context, count * rows[shard]->padded, &sample->rows[shard]), done);
-    LAC_TRY_GOTO(status, LAC_NEW(context, count, &numbers), done);
-    lac_sample_rows(seed, LAC_SAMPLE_START, team->first + shard, size, count, numbers);
-    status = lac_rows_gather(context, rows[shard], numbers, count, sample->rows[shard]);
-    lac_free(numbers);
-    LAC_TRY_GOTO(status, status, done);
-  }
-  status = lac_team_sum_i64(context, team, counts, 1, &sample->total);
-done:
-  lac_free(counts);
-  return status;
-}
+typedef struct lac_moments {
+  int64_t columns, padded;
+  float *block;    /* (D, D): of one block of rows, so that single precision does not lose much */
+  double *moments; /* (D (D + 1) / 2): the upper triangle, row by row */
+} lac_moments;
 
-void lac_start_sample_clear(const lac_team *team, lac_start_sample *sample) {
-  for (int shard = 0; sample->rows && shard < team->count; shard++) {
-    lac_free(sample->rows[shard]);
-  }
-  lac_free(sample->rows);
-  lac_free(sample->counts);
-  *sample = (lac_start_sample){0};
-}
-
-static int compare_keys(const void *a, const void *b) {
-  uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-  return (left > right) - (left < right);
-}
-
-/* Equal rows have equal keys; different ones collide with probability 2^-64 a pair. */
-static uint64_t row_key(const float *row, int64_t padded) {
-  uint64_t key = 0;
-  for (int64_t c = 0; c < padded; c += 2) {
-    uint64_t bits;
-    memcpy(&bits, row + c, sizeof bits);
-    key = (key ^ bits) * UINT64_C(0x9e3779b97f4a7c15);
-    key ^= key >> 29;
-  }
-  return key;
-}
-
-lac_status lac_start_duplicates(lac_context *context, const lac_team *team, const lac_start_sample *sample,
-                                int64_t padded, int64_t *duplicates) {
-  int64_t *counts;
-  LAC_TRY(LAC_NEW(context, team->count, &counts));
-  lac_status status = LAC_OK;
-  for (int shard = 0; !status && shard < team->count; shard++) {
-    uint64_t *keys;
-    status = LAC_NEW(context, sample->counts[shard], &keys);
-    for (int64_t i = 0; !status && i < sample->counts[shard]; i++) {
-      keys[i] = row_key(sample->rows[shard] + i * padded, padded);
-    }
-    if (!status) {
-      qsort(keys, (size_t)sample->counts[shard], sizeof *keys, compare_keys);
-    }
-    for (int64_t i = 1; !status && i < sample->counts[shard]; i++) {
-      counts[shard] += keys[i] == keys[i - 1];
-    }
-    lac_free(keys);
-  }
-  if (!status) {
-    status = lac_team_sum_i64(context, team, counts, 1, duplicates);
-  }
-  lac_free(counts);
-  return status;
-}
-
-/* moments (D, D) += rows' rows, upper triangle, summed in blocks so that single precision does not lose much. */
-static lac_status add_moments(lac_context *context, const float *rows, int64_t count, int64_t columns, int64_t padded,
-                              double *moments) {
-  float *block;
-  LAC_TRY(LAC_NEW(context, columns * columns, &block));
-  for (int64_t first = 0; first < count; first += LAC_MOMENT_ROWS) {
-    int64_t n = count - first < LAC_MOMENT_ROWS ? count - first : LAC_MOMENT_ROWS;
-    lac_ssyrk(columns, n, rows + first * padded, padded, block);
-    for (int64_t i = 0; i < columns; i++) {
-      for (int64_t j = i; j < columns; j++) {
-        moments[i * columns + j] += (double)block[i * columns + j];
-      }
+/* moments += x' x. */
+static lac_status add_moments(void *self, lac_context *context, int64_t first, int64_t n, const float *x) {
+  (void)context;
+  (void)first;
+  const lac_moments *sums = self;
+  int64_t columns = sums->columns;
+  double *moment = sums->moments;
+  lac_ssyrk(columns, n, x, sums->padded, sums->block);
+  for (int64_t i = 0; i < columns; i++) {
+    for (int64_t j = i; j < columns; j++) {
+      *moment++ += (double)sums->block[i * columns + j];
     }
   }
-  lac_free(block);
   return LAC_OK;
+}
+
+/* Second moments of the whole sample, (D (D + 1) / 2), on all shards. */
+static lac_status sum_moments(lac_context *context, const lac_team *team, const lac_start_sample *sample,
+                              int64_t columns, double *sum) {
+  int64_t size = columns * (columns + 1) / 2;
+  lac_moments own = {.columns = columns, .padded = lac_padded(columns)};
+  lac_status status = LAC_OK;
+  LAC_TRY_GOTO(status, LAC_NEW(context, columns * columns, &own.block), done);
+  LAC_TRY_GOTO(status, LAC_NEW(context, team->count > 1 ? size : 0, &own.moments), done);
+  for (int shard = 0; shard < team->count; shard++) { /* added in shard order, as a ring adds them */
+    lac_moments to = {columns, own.padded, own.block, shard == 0 ? sum : own.moments};
+    memset(to.moments, 0, (size_t)size * sizeof *to.moments);
+    LAC_TRY_GOTO(status, lac_start_blocks(context, sample, shard, add_moments, &to), done);
+    for (int64_t i = 0; shard > 0 && i < size; i++) {
+      sum[i] += own.moments[i];
+    }
+  }
+  if (team->world) {
+    status = lac_world_sum_f64(team->world, sum, size);
+  }
+done:
+  lac_free(own.block);
+  lac_free(own.moments);
+  return status;
+}
+
+/* Of the matrix with the upper triangle moments (D (D + 1) / 2) / total. */
+static lac_status find_components(lac_context *context, const double *moments, double total, int64_t columns,
+                                  int64_t count, double *values, double *vectors) {
+  double *whole;
+  LAC_TRY(LAC_NEW(context, columns * columns, &whole));
+  for (int64_t i = 0; i < columns; i++) {
+    for (int64_t j = i; j < columns; j++) {
+      whole[i * columns + j] = whole[j * columns + i] = *moments++ / total;
+    }
+  }
+  lac_status status = lac_largest_eigen(context, columns, whole, count, values, vectors);
+  lac_free(whole);
+  return status;
 }
 
 lac_status lac_start_pca(lac_context *context, const lac_team *team, const lac_start_sample *sample, int64_t columns,
                          int64_t count, double *values, float *vectors, double *trace) {
   int64_t padded = lac_padded(columns);
-  double start = lac_seconds(), *moments = NULL, *sum = NULL, *found = NULL;
+  double start = lac_seconds(), total = (double)sample->total, *moments = NULL, *found = NULL;
   lac_status status = LAC_OK;
-  LAC_TRY_GOTO(status, LAC_NEW(context, columns * columns, &moments), done);
-  LAC_TRY_GOTO(status, LAC_NEW(context, columns * columns, &sum), done);
+  LAC_TRY_GOTO(status, LAC_NEW(context, columns * (columns + 1) / 2, &moments), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, count * columns, &found), done);
-  for (int shard = 0; shard < team->count; shard++) {
-    double *own = shard == 0 ? sum : moments; /* added in shard order, as a ring adds them */
-    memset(own, 0, (size_t)(columns * columns) * sizeof *own);
-    LAC_TRY_GOTO(status, add_moments(context, sample->rows[shard], sample->counts[shard], columns, padded, own), done);
-    for (int64_t i = 0; shard > 0 && i < columns * columns; i++) {
-      sum[i] += own[i];
-    }
-  }
-  if (team->world) {
-    LAC_TRY_GOTO(status, lac_world_sum_f64(team->world, sum, columns * columns), done);
-  }
+  LAC_TRY_GOTO(status, sum_moments(context, team, sample, columns, moments), done);
   *trace = 0;
-  for (int64_t i = 0; i < columns; i++) {
-    for (int64_t j = i; j < columns; j++) {
-      sum[i * columns + j] /= (double)sample->total;
-      sum[j * columns + i] = sum[i * columns + j];
-    }
-    *trace += sum[i * columns + i];
+  for (int64_t i = 0, diagonal = 0; i < columns; diagonal += columns - i++) {
+    *trace += moments[diagonal] / total;
   }
   if (team->first == 0) {
-    status = lac_largest_eigen(context, columns, sum, count, values, found);
+    status = find_components(context, moments, total, columns, count, values, found);
   }
   if (team->world) {
     status = lac_world_agree(team->world, status);
@@ -163,7 +106,6 @@ lac_status lac_start_pca(lac_context *context, const lac_team *team, const lac_s
   lac_profile_add(context, "pca", lac_seconds() - start, 0, 0, 0);
 done:
   lac_free(moments);
-  lac_free(sum);
   lac_free(found);
   return status;
 }
@@ -204,7 +146,7 @@ static lac_status itq_create(lac_context *context, const lac_team *team, int64_t
   LAC_TRY(LAC_NEW(context, square, &itq->right));
   LAC_TRY(LAC_NEW(context, bits, &itq->singular));
   LAC_TRY(LAC_NEW(context, attempts * square, &itq->beside));
-  LAC_TRY(LAC_NEW(context, LAC_MOMENT_ROWS * attempts * bits, &itq->turned));
+  LAC_TRY(LAC_NEW(context, LAC_SAMPLE_BLOCK * attempts * bits, &itq->turned));
   LAC_TRY(LAC_NEW(context, attempts * square, &itq->block));
   return LAC_NEW(context, team->count, &itq->v);
 }
@@ -240,8 +182,8 @@ static void set_beside(lac_itq *itq) {
  * attempts: of codes of 16 bits one alone would be too narrow for a matrix product's kernel. */
 static void add_signs(const lac_itq *itq, const float *v, int64_t count, double *products) {
   int64_t bits = itq->bits, width = itq->attempts * bits;
-  for (int64_t first = 0; first < count; first += LAC_MOMENT_ROWS) {
-    int64_t n = count - first < LAC_MOMENT_ROWS ? count - first : LAC_MOMENT_ROWS;
+  for (int64_t first = 0; first < count; first += LAC_SAMPLE_BLOCK) {
+    int64_t n = count - first < LAC_SAMPLE_BLOCK ? count - first : LAC_SAMPLE_BLOCK;
     const float *rows = v + first * bits;
     float *turned = itq->turned;
     lac_sgemm(false, false, n, width, bits, 1, rows, bits, itq->beside, width, 0, turned, width);
@@ -289,7 +231,7 @@ static lac_status itq_round(lac_context *context, const lac_team *team, const la
   memset(itq->products, 0, (size_t)(team->count * all) * sizeof *itq->products);
   set_beside(itq);
   for (int shard = 0; shard < team->count; shard++) {
-    add_signs(itq, itq->v[shard], sample->counts[shard], itq->products + shard * all);
+    add_signs(itq, itq->v[shard], sample->shards[shard].count, itq->products + shard * all);
   }
   LAC_TRY(lac_team_sum_f64(context, team, itq->products, all, itq->sum));
   lac_status status = itq_turn(context, team, itq);
@@ -304,13 +246,27 @@ static lac_status itq_round(lac_context *context, const lac_team *team, const la
   return complete(itq->rotation, all) ? LAC_OK : lac_world_agree(team->world, status);
 }
 
+typedef struct lac_projection {
+  int64_t padded, bits;
+  const float *components; /* (L, padded) */
+  float *v;                /* (rows, L) */
+} lac_projection;
+
+static lac_status project(void *self, lac_context *context, int64_t first, int64_t n, const float *x) {
+  (void)context;
+  const lac_projection *onto = self;
+  lac_sgemm(false, true, n, onto->bits, onto->padded, 1, x, onto->padded, onto->components, onto->padded, 0,
+            onto->v + first * onto->bits, onto->bits);
+  return LAC_OK;
+}
+
 static lac_status itq_start(lac_context *context, const lac_team *team, const lac_start_sample *sample, int64_t padded,
                             int64_t seed, const float *components, lac_itq *itq) {
   int64_t bits = itq->bits, square = bits * bits;
   for (int shard = 0; shard < team->count; shard++) {
-    LAC_TRY(LAC_NEW(context, sample->counts[shard] * bits, &itq->v[shard]));
-    lac_sgemm(false, true, sample->counts[shard], bits, padded, 1, sample->rows[shard], padded, components, padded, 0,
-              itq->v[shard], bits);
+    LAC_TRY(LAC_NEW(context, sample->shards[shard].count * bits, &itq->v[shard]));
+    lac_projection onto = {padded, bits, components, itq->v[shard]};
+    LAC_TRY(lac_start_blocks(context, sample, shard, project, &onto));
   }
   for (int64_t attempt = 0; attempt < itq->attempts; attempt++) {
     LAC_TRY(random_rotation(context, bits, seed, attempt, itq->rotation + attempt * square));
@@ -351,6 +307,24 @@ void lac_start_random(int64_t columns, int64_t bits, int64_t seed, float *weight
   }
 }
 
+typedef struct lac_margins {
+  int64_t padded, bits;
+  const float *weight; /* (L, padded) */
+  float *margin;       /* (LAC_SAMPLE_BLOCK, L) */
+  double *sums;        /* (L): of |w x| */
+} lac_margins;
+
+static lac_status add_margins(void *self, lac_context *context, int64_t first, int64_t n, const float *x) {
+  (void)context;
+  (void)first;
+  const lac_margins *to = self;
+  lac_sgemm(false, true, n, to->bits, to->padded, 1, x, to->padded, to->weight, to->padded, 0, to->margin, to->bits);
+  for (int64_t i = 0; i < n * to->bits; i++) {
+    to->sums[i % to->bits] += fabs((double)to->margin[i]);
+  }
+  return LAC_OK;
+}
+
 lac_status lac_start_scale(lac_context *context, const lac_team *team, const lac_start_sample *sample, int64_t padded,
                            int64_t bits, float *weight) {
   double *sums = NULL, *total = NULL;
@@ -358,17 +332,10 @@ lac_status lac_start_scale(lac_context *context, const lac_team *team, const lac
   lac_status status = LAC_OK;
   LAC_TRY_GOTO(status, LAC_NEW(context, team->count * bits, &sums), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, bits, &total), done);
-  LAC_TRY_GOTO(status, LAC_NEW(context, LAC_MOMENT_ROWS * bits, &margin), done);
+  LAC_TRY_GOTO(status, LAC_NEW(context, LAC_SAMPLE_BLOCK * bits, &margin), done);
   for (int shard = 0; shard < team->count; shard++) {
-    for (int64_t first = 0; first < sample->counts[shard]; first += LAC_MOMENT_ROWS) {
-      int64_t n = sample->counts[shard] - first;
-      n = n < LAC_MOMENT_ROWS ? n : LAC_MOMENT_ROWS;
-      lac_sgemm(false, true, n, bits, padded, 1, sample->rows[shard] + first * padded, padded, weight, padded, 0,
-                margin, bits);
-      for (int64_t i = 0; i < n * bits; i++) {
-        sums[shard * bits + i % bits] += fabs((double)margin[i]);
-      }
-    }
+    lac_margins to = {padded, bits, weight, margin, sums + shard * bits};
+    LAC_TRY_GOTO(status, lac_start_blocks(context, sample, shard, add_margins, &to), done);
   }
   LAC_TRY_GOTO(status, lac_team_sum_f64(context, team, sums, bits, total), done);
   for (int64_t l = 0; l < bits; l++) {

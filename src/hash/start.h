@@ -3,6 +3,7 @@
 #ifndef LACONIC_HASH_START_H
 #define LACONIC_HASH_START_H
 
+#include "hash/sample.h"
 #include "hash/trainer.h"
 
 /* Statistics over all shards, in units of the data. */
@@ -18,21 +19,38 @@ LAC_MUST_USE lac_status lac_statistics_create(lac_context *context, const lac_te
                                               const lac_dataset *const *data, int64_t threads,
                                               lac_statistics *statistics);
 
-/* Sample of the rows of the shards here, in training units: (count, padded) each. */
+/* A shard's part of a sample. Bytes in memory stay where they are, others are copied once. */
+typedef struct lac_start_shard {
+  int64_t count;
+  lac_rows rows;     /* the shard's, or the copy's */
+  int64_t *numbers;  /* (count): which of them; NULL: all */
+  lac_row_copy copy; /* empty where there are numbers */
+} lac_start_shard;
+
+/* Sample of the rows of the shards here, in the units of the data until they are worked on. */
 typedef struct lac_start_sample {
-  int64_t total;   /* over all shards */
-  int64_t *counts; /* by shard here */
-  float **rows;    /* by shard here */
+  int64_t total;           /* over all shards */
+  lac_start_shard *shards; /* by shard here */
+  float *block;            /* (LAC_SAMPLE_BLOCK, padded), scratch */
 } lac_start_sample;
 
-/* Draws about `total` rows, shared over shards in proportion to their sizes. Collective. */
+/* Draws about `total` rows, shared over shards in proportion to their sizes; the rows are borrowed. Collective. */
 LAC_MUST_USE lac_status lac_start_sample_create(lac_context *context, const lac_team *team, const lac_rows *const *rows,
                                                 int64_t seed, int64_t total, lac_start_sample *sample);
 void lac_start_sample_clear(const lac_team *team, lac_start_sample *sample);
 
+enum { LAC_SAMPLE_BLOCK = 512 };
+
+/* Works on n <= LAC_SAMPLE_BLOCK rows as floats in training units, x (n, padded): the shard's from `first` on. */
+typedef lac_status (*lac_sample_work)(void *self, lac_context *context, int64_t first, int64_t n, const float *x);
+
+/* Hands a shard's sample over, block by block. Errors: those of reading and of the work. Local. */
+LAC_MUST_USE lac_status lac_start_blocks(lac_context *context, const lac_start_sample *sample, int shard,
+                                         lac_sample_work work, void *self);
+
 /* How many rows of the sample equal another row of the same shard's sample, over all shards. Collective. */
 LAC_MUST_USE lac_status lac_start_duplicates(lac_context *context, const lac_team *team, const lac_start_sample *sample,
-                                             int64_t padded, int64_t *duplicates);
+                                             int64_t *duplicates);
 
 /* Largest eigenvalues (count) and eigenvectors (count, padded) of the sample's second moments about zero (the rows are
  * centred), and the trace. Found on shard 0 and sent to the others, so that all have the same bits. Collective. */

@@ -33,6 +33,11 @@ typedef struct lac_rows {
 LAC_MUST_USE lac_status lac_rows_read(lac_context *context, const lac_rows *rows, int64_t first, int64_t count,
                                       float *out);
 
+/* The same, and out (count, vectors) = their products with w (vectors, padded), vectors > 0: bit for bit what the
+ * kernels' products give. */
+LAC_MUST_USE lac_status lac_rows_products(lac_context *context, const lac_rows *rows, int64_t first, int64_t count,
+                                          int64_t vectors, const float *w, float *x, float *out);
+
 /* Says that these rows will be read soon: rows in a redrawn order are out of the processor's guesses. */
 void lac_rows_ahead(const lac_rows *rows, int64_t first, int64_t count);
 

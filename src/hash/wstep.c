@@ -15,6 +15,7 @@
 #include "base/parallel.h"
 #include "base/profile.h"
 #include "base/random.h"
+#include "hash/hinge.h"
 #include "hash/trainer.h"
 #include "math/blas.h"
 
@@ -132,86 +133,25 @@ static void fetch_part(const lac_trainer *trainer, int64_t chunk) {
   }
 }
 
-/* Rows from..to of a block. */
-static lac_status read_part(lac_context *context, const lac_rows *rows, const lac_block *block, int64_t from,
-                            int64_t to, float *out) {
-  for (int64_t i = from; i < to;) {
-    int64_t run = 1;
-    while (i + run < to && block->rows[i + run] == block->rows[i] + run) {
-      run++;
-    }
-    LAC_TRY(lac_rows_read(context, rows, block->rows[i], run, out + (i - from) * rows->padded));
-    i += run;
-  }
-  return LAC_OK;
-}
-
 /* ---- encoders ---- */
 
 typedef struct lac_encoder_part {
   int64_t count;
   const int64_t *bits;
   void *const *states;
-  float *weight, *gradient;  /* (count, padded) */
-  float *bias;               /* (count) */
-  float *sign, *eta, *total; /* (count): of a row, and of a block: step sizes and sums of -dloss/dmargin */
-  float *factors;            /* (LAC_PART, count): margins, then the factors of the rows in the gradient */
-  float *directions;         /* (count, rank), and its transpose (rank, count) behind it */
-  double *samples;           /* (count) */
+  lac_hinge_kernel kernel;
+  float *weight, *gradient; /* (count, padded) */
+  int32_t *half, *left;     /* (count): where the bit of each is in a code, see hash/hinge.h */
+  float *bias;              /* (count) */
+  float *eta, *total;       /* (count), of a block: step sizes and sums of -dloss/dmargin */
+  float *factors;           /* (LAC_PART, count): margins, then the factors of the rows in the gradient */
+  float *directions;        /* (count, rank), and its transpose (rank, count) behind it */
+  double *samples;          /* (count) */
 } lac_encoder_part;
 
 /* Bottou's rule: what the step size is divided by. */
 static double slower_by(const lac_encoder_part *part, int64_t j) {
   return 1 + part->samples[j] / step_samples;
-}
-
-/* -dloss/dmargin of one row; no branches: their outcome is anybody's guess. */
-static inline float hinge_step(float sign, float margin) {
-  float slack = 1 - sign * margin, pull = slack > 0 ? slack : 0;
-  return sign * (pull < 1 ? pull : 1);
-}
-
-/* Of a single encoder: rows run in the inner loops, with the same arithmetic in the same order. */
-static void hinge_factors_alone(const lac_trainer *trainer, const int64_t *rows, int64_t n, lac_encoder_part *part) {
-  float sign[LAC_PART], step[LAC_PART], sum = part->total[0], eta = part->eta[0], bias = part->bias[0];
-  int64_t words = trainer->common->words, bit = part->bits[0];
-  for (int64_t i = 0; i < n; i++) {
-    uint64_t word = trainer->codes[rows[i] * words + bit / 64];
-    sign[i] = (float)(2 * (int)(word >> (bit % 64) & 1) - 1);
-  }
-  for (int64_t i = 0; i < n; i++) {
-    step[i] = hinge_step(sign[i], part->factors[i] + bias);
-    part->factors[i] = step[i] * eta;
-  }
-  for (int64_t i = 0; i < n; i++) {
-    sum += step[i];
-  }
-  part->total[0] = sum;
-}
-
-/* Gradient factors -eta dloss/dmargin of n rows, from margins without bias. Encoders run in the inner loop, which is
- * then one over neighbouring floats; sums are over the rows in order all the same. */
-static void hinge_factors(const lac_trainer *trainer, const int64_t *rows, int64_t n, lac_encoder_part *part) {
-  int64_t count = part->count, words = trainer->common->words;
-  float *restrict sign = part->sign, *restrict total = part->total;
-  const float *restrict eta = part->eta, *restrict bias = part->bias;
-  if (count == 1) {
-    hinge_factors_alone(trainer, rows, n, part);
-    return;
-  }
-  for (int64_t i = 0; i < n; i++) {
-    const uint64_t *code = trainer->codes + rows[i] * words;
-    float *restrict factor = part->factors + i * count;
-    for (int64_t j = 0; j < count; j++) {
-      uint64_t bit = (uint64_t)part->bits[j];
-      sign[j] = (float)(2 * (int)(code[bit / 64] >> (bit % 64) & 1) - 1);
-    }
-    for (int64_t j = 0; j < count; j++) {
-      float step = hinge_step(sign[j], factor[j] + bias[j]);
-      total[j] += step;
-      factor[j] = step * eta[j];
-    }
-  }
 }
 
 /* Before a block of so many rows. */
@@ -226,14 +166,21 @@ static void begin_block(const lac_trainer *trainer, int64_t rows, lac_encoder_pa
   memset(part->gradient, 0, (size_t)(part->count * trainer->input.padded) * sizeof *part->gradient);
 }
 
-/* Adds the gradient of n rows. */
-static void add_rows(const lac_trainer *trainer, const int64_t *rows, int64_t n, const float *input,
-                     lac_encoder_part *part) {
-  const lac_linear_kernels *kernels = trainer->input.kernels;
+/* Adds the gradient of n rows; input (n, padded) is scratch. */
+static lac_status add_rows(lac_context *context, const lac_trainer *trainer, const int64_t *rows, int64_t n,
+                           float *input, lac_encoder_part *part) {
   int64_t padded = trainer->input.padded, count = part->count;
-  kernels->products(n, count, padded, input, part->weight, part->factors, count);
-  hinge_factors(trainer, rows, n, part);
-  kernels->accumulate(n, count, padded, input, part->factors, count, part->gradient);
+  const lac_hinge hinge = {count, part->half, part->left, part->bias, part->eta, part->total};
+  for (int64_t i = 0, run; i < n; i += run) {
+    for (run = 1; i + run < n && rows[i + run] == rows[i] + run;) {
+      run++;
+    }
+    LAC_TRY(lac_rows_products(context, &trainer->input, rows[i], run, count, part->weight, input + i * padded,
+                              part->factors + i * count));
+  }
+  part->kernel(&hinge, trainer->codes, trainer->common->words, rows, n, part->factors);
+  trainer->input.kernels->accumulate(n, count, padded, input, part->factors, count, part->gradient);
+  return LAC_OK;
 }
 
 /* The step of a block of so many rows. */
@@ -266,14 +213,18 @@ static lac_status encoder_part_create(lac_context *context, const lac_trainer *t
   LAC_TRY(LAC_NEW(context, count * padded, &part->weight));
   LAC_TRY(LAC_NEW(context, count * padded, &part->gradient));
   LAC_TRY(LAC_NEW(context, count, &part->bias));
-  LAC_TRY(LAC_NEW(context, count, &part->sign));
+  LAC_TRY(LAC_NEW(context, count, &part->half));
+  LAC_TRY(LAC_NEW(context, count, &part->left));
   LAC_TRY(LAC_NEW(context, count, &part->eta));
   LAC_TRY(LAC_NEW(context, count, &part->total));
   LAC_TRY(LAC_NEW(context, count, &part->samples));
   LAC_TRY(LAC_NEW(context, count * LAC_PART, &part->factors));
   LAC_TRY(LAC_NEW(context, 2 * count * trainer->common->precondition.rank, &part->directions));
+  part->kernel = lac_hinge_kernel_of(lac_cpu_isa());
   for (int64_t j = 0; j < count; j++) {
     const float *weight = (const float *)((const char *)part->states[j] + LAC_STATE_HEAD);
+    part->half[j] = (int32_t)(part->bits[j] / 32);
+    part->left[j] = (int32_t)(31 - part->bits[j] % 32);
     memcpy(part->weight + j * padded, weight, (size_t)trainer->input.columns * sizeof *weight);
     part->bias[j] = weight[trainer->input.columns];
     memcpy(&part->samples[j], part->states[j], sizeof part->samples[j]);
@@ -294,7 +245,8 @@ static void encoder_part_clear(lac_encoder_part *part) {
   lac_free(part->weight);
   lac_free(part->gradient);
   lac_free(part->bias);
-  lac_free(part->sign);
+  lac_free(part->half);
+  lac_free(part->left);
   lac_free(part->eta);
   lac_free(part->total);
   lac_free(part->samples);
@@ -321,9 +273,8 @@ static lac_status run_block(lac_context *context, const lac_trainer *trainer, in
   begin_block(trainer, block.count, part);
   for (int64_t from = 0; from < block.count; from += LAC_PART) {
     int64_t to = from + LAC_PART < block.count ? from + LAC_PART : block.count;
-    LAC_TRY(read_part(context, &trainer->input, &block, from, to, input));
     fetch_part(trainer, chunk + to / LAC_CHUNK);
-    add_rows(trainer, block.rows + from, to - from, input, part);
+    LAC_TRY(add_rows(context, trainer, block.rows + from, to - from, input, part));
   }
   end_block(trainer, block.count, part);
   return LAC_OK;

@@ -1,6 +1,7 @@
 #include "math/linear.h"
 
 #include <math.h>
+#include <string.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -43,13 +44,24 @@ static void plain_expand(int64_t length, const uint8_t *in, float scale, const f
   }
 }
 
+static void plain_expand_products(int64_t n, int64_t count, int64_t length, const lac_byte_rows *rows, float *x,
+                                  const float *w, float *out, int64_t ldo) {
+  for (int64_t i = 0; i < n; i++) {
+    float *row = x + i * length;
+    plain_expand(rows->columns, rows->bytes + (size_t)i * rows->stride, rows->scale, rows->shift, row);
+    memset(row + rows->columns, 0, (size_t)(length - rows->columns) * sizeof *row);
+  }
+  plain_products(n, count, length, x, w, out, ldo);
+}
+
 static void plain_add(int64_t length, double sign, const float *x, double *sums) {
   for (int64_t i = 0; i < length; i++) {
     sums[i] += sign * (double)x[i];
   }
 }
 
-static const lac_linear_kernels plain_kernels = {plain_products, plain_accumulate, plain_expand, plain_add};
+static const lac_linear_kernels plain_kernels = {plain_products, plain_expand_products, plain_accumulate, plain_expand,
+                                                 plain_add};
 
 #if defined(__x86_64__)
 
@@ -166,6 +178,42 @@ LAC_AVX2 static void avx2_products(int64_t n, int64_t count, int64_t length, con
       products_1x1(length, x + i * length, w + j * length, out + i * ldo + j);
     }
   }
+}
+
+LAC_AVX2 static inline __m256 avx2_expanded(const uint8_t *in, const float *shift, __m256 factor) {
+  __m256 value = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)in)));
+  return _mm256_fmadd_ps(factor, value, _mm256_loadu_ps(shift));
+}
+
+/* Two rows times four vectors; the conversion of the bytes hides behind the multiply-adds. Columns are a multiple of
+ * LAC_LANES. */
+LAC_AVX2 static inline void expand_2x4(const lac_byte_rows *rows, float *x, const float *w, float *out, int64_t ldo) {
+  __m256 s00 = _mm256_setzero_ps(), s01 = s00, s02 = s00, s03 = s00, s10 = s00, s11 = s00, s12 = s00, s13 = s00;
+  const int64_t length = rows->columns;
+  const uint8_t *in = rows->bytes, *in1 = in + rows->stride;
+  const __m256 factor = _mm256_set1_ps(rows->scale);
+  const float *w1 = w + length, *w2 = w1 + length, *w3 = w2 + length;
+  float *x1 = x + length;
+  for (int64_t k = 0; k < length; k += LAC_LANES) {
+    __m256 a0 = avx2_expanded(in + k, rows->shift + k, factor), a1 = avx2_expanded(in1 + k, rows->shift + k, factor);
+    _mm256_storeu_ps(x + k, a0);
+    _mm256_storeu_ps(x1 + k, a1);
+    __m256 b = LAC_LOAD(w + k);
+    s00 = _mm256_fmadd_ps(a0, b, s00);
+    s10 = _mm256_fmadd_ps(a1, b, s10);
+    b = LAC_LOAD(w1 + k);
+    s01 = _mm256_fmadd_ps(a0, b, s01);
+    s11 = _mm256_fmadd_ps(a1, b, s11);
+    b = LAC_LOAD(w2 + k);
+    s02 = _mm256_fmadd_ps(a0, b, s02);
+    s12 = _mm256_fmadd_ps(a1, b, s12);
+    b = LAC_LOAD(w3 + k);
+    s03 = _mm256_fmadd_ps(a0, b, s03);
+    s13 = _mm256_fmadd_ps(a1, b, s13);
+  }
+  out[0] = sum_lanes(s00), out[1] = sum_lanes(s01), out[2] = sum_lanes(s02), out[3] = sum_lanes(s03);
+  out += ldo;
+  out[0] = sum_lanes(s10), out[1] = sum_lanes(s11), out[2] = sum_lanes(s12), out[3] = sum_lanes(s13);
 }
 
 /* Pieces of four weight vectors stay in registers while all rows are added to them: seven loads for twelve
@@ -305,6 +353,26 @@ LAC_AVX2 static void avx2_expand(int64_t length, const uint8_t *in, float scale,
   }
 }
 
+LAC_AVX2 static void avx2_expand_products(int64_t n, int64_t count, int64_t length, const lac_byte_rows *rows, float *x,
+                                          const float *w, float *out, int64_t ldo) {
+  enum { VECTORS = 4 };
+  lac_byte_rows rest = *rows;
+  int64_t i = 0;
+  if (count >= VECTORS && rows->columns == length) {
+    for (; i + 2 <= n; i += 2) {
+      expand_2x4(&rest, x + i * length, w, out + i * ldo, ldo);
+      rest.bytes += 2 * rows->stride;
+    }
+    avx2_products(i, count - VECTORS, length, x, w + VECTORS * length, out + VECTORS, ldo);
+  }
+  for (int64_t r = i; r < n; r++) {
+    avx2_expand(rows->columns, rest.bytes, rows->scale, rows->shift, x + r * length);
+    memset(x + r * length + rows->columns, 0, (size_t)(length - rows->columns) * sizeof *x);
+    rest.bytes += rows->stride;
+  }
+  avx2_products(n - i, count, length, x + i * length, w, out + i * ldo, ldo);
+}
+
 /* Bound by the second-level cache, from which the sums come and to which they go. */
 LAC_AVX2 static void avx2_add(int64_t length, double sign, const float *x, double *sums) {
   __m256d factor = _mm256_set1_pd(sign);
@@ -316,7 +384,8 @@ LAC_AVX2 static void avx2_add(int64_t length, double sign, const float *x, doubl
   plain_add(length - i, sign, x + i, sums + i);
 }
 
-static const lac_linear_kernels avx2_kernels = {avx2_products, avx2_accumulate, avx2_expand, avx2_add};
+static const lac_linear_kernels avx2_kernels = {avx2_products, avx2_expand_products, avx2_accumulate, avx2_expand,
+                                                avx2_add};
 #endif
 
 const lac_linear_kernels *lac_linear(lac_isa isa) {

@@ -10,6 +10,7 @@
 #ifndef LACONIC_MATH_LINEAR_H
 #define LACONIC_MATH_LINEAR_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "math/cpu.h"
@@ -21,9 +22,24 @@ static inline int64_t lac_padded(int64_t length) {
   return (length + LAC_LANES - 1) / LAC_LANES * LAC_LANES;
 }
 
+/* Rows of bytes, which stand for scale byte + shift. */
+typedef struct lac_byte_rows {
+  const uint8_t *bytes;
+  size_t stride; /* bytes from a row to the next */
+  int64_t columns;
+  float scale;
+  const float *shift; /* (columns) */
+} lac_byte_rows;
+
 typedef struct lac_linear_kernels {
   /* out (n, count) = x (n, length) w^T; w (count, length); rows of out are ldo apart. length is padded. */
   void (*products)(int64_t n, int64_t count, int64_t length, const float *x, const float *w, float *out, int64_t ldo);
+
+  /* The same where x is made on the way from n rows of bytes, padded with zeros: what expand and products give, bit for
+   * bit. With vectors of AVX-512, and with AVX2 from four on and whole registers of columns, the conversion of the
+   * bytes and the stores go on beside the multiply-adds. count is positive. */
+  void (*expand_products)(int64_t n, int64_t count, int64_t length, const lac_byte_rows *rows, float *x, const float *w,
+                          float *out, int64_t ldo);
 
   /* w (count, length) += c^T x with c (n, count), rows of c are ldc apart: rows are added in order. */
   void (*accumulate)(int64_t n, int64_t count, int64_t length, const float *x, const float *c, int64_t ldc, float *w);

@@ -187,27 +187,52 @@ static void random_vector(lac_random *stream, int64_t n, double *u) {
   }
 }
 
+/* A sample of these rows (counts, padded) of each shard. */
+static void make_sample(lac_context *context, int64_t total, int64_t columns, const int64_t *counts, float *const *rows,
+                        lac_start_sample *sample) {
+  static const float shift[64];
+  int64_t padded = lac_padded(columns);
+  assert_true(padded <= 64);
+  sample->total = total;
+  assert_ok(context, LAC_NEW(context, SHARDS, &sample->shards));
+  assert_ok(context, LAC_NEW(context, LAC_SAMPLE_BLOCK * padded, &sample->block));
+  for (int s = 0; s < SHARDS; s++) {
+    lac_start_shard *part = &sample->shards[s];
+    part->count = counts[s];
+    assert_ok(context, lac_dataset_borrow(context, rows[s], LAC_F32, counts[s], columns, (size_t)padded * sizeof **rows,
+                                          &part->copy.data));
+    part->rows = (lac_rows){.data = part->copy.data,
+                            .count = counts[s],
+                            .columns = columns,
+                            .padded = padded,
+                            .scale = 1,
+                            .shift = shift,
+                            .kernels = lac_linear(lac_cpu_isa())};
+  }
+}
+
 /* Rows +-sqrt(D lambda_k) q_k, k < D, dealt out to the shards: their second moments are sum lambda_k q_k q_k'. */
 static void principal_components_that_are_known(void **state) {
-  enum { D = 21, PADDED = 24, COUNT = 6 };
+  enum { D = 21, PADDED = 24, COUNT = 6, ROWS = 2 * D * 50 };
   double u[D], values[COUNT], trace, sum = 0;
   float vectors[COUNT * PADDED] = {0}, *rows[SHARDS];
   int64_t counts[SHARDS] = {0};
   lac_random stream = lac_random_stream(63, LAC_RANDOM_TEST, 0, 0);
   random_vector(&stream, D, u);
   for (int s = 0; s < SHARDS; s++) {
-    assert_ok(*state, LAC_NEW(*state, 2 * D * PADDED, &rows[s]));
+    assert_ok(*state, LAC_NEW(*state, ROWS * PADDED, &rows[s]));
   }
-  for (int64_t i = 0; i < 2 * D; i++) {
+  for (int64_t i = 0; i < ROWS; i++) {
     int64_t k = i % D, s = i % 7 < 4 ? 0 : i % 7 < 6 ? 1 : 2;
-    double lambda = 3.0 / (double)(1 + k), size = sqrt(D * lambda) * (i < D ? 1 : -1);
+    double lambda = 3.0 / (double)(1 + k), size = sqrt(D * lambda) * (i / D % 2 ? -1 : 1);
     for (int64_t c = 0; c < D; c++) {
       rows[s][counts[s] * PADDED + c] = (float)(size * reflection(u, D, c, k));
     }
     counts[s]++;
-    sum += lambda / 2;
+    sum += lambda * D / ROWS;
   }
-  lac_start_sample sample = {.total = 2 * D, .counts = counts, .rows = rows};
+  lac_start_sample sample;
+  make_sample(*state, ROWS, D, counts, rows, &sample);
   assert_ok(*state, lac_start_pca(*state, &all_here, &sample, D, COUNT, values, vectors, &trace));
   assert_true(fabs(trace - sum) < 1e-5 * sum);
   for (int64_t k = 0; k < COUNT; k++) {
@@ -224,12 +249,15 @@ static void principal_components_that_are_known(void **state) {
       assert_true(vectors[k * PADDED + c] == 0);
     }
   }
+  lac_start_sample_clear(&all_here, &sample);
   for (int s = 0; s < SHARDS; s++) {
     lac_free(rows[s]);
   }
 }
 
 /* ---- ITQ ---- */
+
+enum { POINTS = 1400 }; /* of which one shard has more than two blocks */
 
 typedef struct itq_scene {
   int64_t bits, padded;
@@ -242,7 +270,7 @@ typedef struct itq_scene {
 /* Points near the corners of a cube that is turned in L of D dimensions; wide > 0 stretches its edges apart. */
 static void make_itq(lac_context *context, int64_t bits, int64_t columns, double noise, uint64_t key, itq_scene *made) {
   lac_random stream = lac_random_stream(64, LAC_RANDOM_TEST, (uint64_t)bits, key);
-  *made = (itq_scene){.bits = bits, .padded = lac_padded(columns), .counts = {150, 40, 10}};
+  *made = (itq_scene){.bits = bits, .padded = lac_padded(columns), .counts = {1050, 280, 70}};
   double turn[64], plane[64];
   assert_true(columns <= 64);
   random_vector(&stream, bits, turn);
@@ -274,17 +302,18 @@ static void make_itq(lac_context *context, int64_t bits, int64_t columns, double
       }
     }
   }
-  made->sample = (lac_start_sample){.total = 200, .counts = made->counts, .rows = made->rows};
+  make_sample(context, POINTS, columns, made->counts, made->rows, &made->sample);
 }
 
 static void drop_itq(itq_scene *made) {
+  lac_start_sample_clear(&all_here, &made->sample);
   for (int s = 0; s < SHARDS; s++) {
     lac_free(made->rows[s]);
   }
   lac_free(made->weight);
 }
 
-/* v (200, L): projections of all points on the rows of weight. */
+/* v (POINTS, L): projections of all points on the rows of weight. */
 static void project(const itq_scene *from, const float *weight, double *v) {
   for (int s = 0; s < SHARDS; s++) {
     for (int64_t i = 0; i < from->counts[s]; i++, v += from->bits) {
@@ -309,7 +338,7 @@ static double quantisation_error(const double *v, int64_t count) {
 }
 
 /* The keyed random rotation that ITQ starts from, up to the signs of its columns, which change no error: Gram and
- * Schmidt on the same normal numbers. turned (200, L) = v R. */
+ * Schmidt on the same normal numbers. turned (POINTS, L) = v R. */
 static void turn_by_start(const double *v, int64_t bits, int64_t seed, double *turned) {
   double *r = malloc((size_t)(bits * bits) * sizeof *r);
   assert_non_null(r);
@@ -326,7 +355,7 @@ static void turn_by_start(const double *v, int64_t bits, int64_t seed, double *t
       }
     }
   }
-  for (int64_t i = 0; i < 200 * bits; i++) {
+  for (int64_t i = 0; i < POINTS * bits; i++) {
     turned[i] = 0;
     for (int64_t k = 0; k < bits; k++) {
       turned[i] += v[i / bits * bits + k] * r[k * bits + i % bits];
@@ -346,7 +375,7 @@ static void itq_is_at_its_optimum(void **state) {
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
     for (int64_t seed = 0; seed < 4; seed++) {
       itq_scene at;
-      const int64_t bits = cases[k].bits, count = 200 * bits;
+      const int64_t bits = cases[k].bits, count = POINTS * bits;
       make_itq(*state, bits, cases[k].columns, cases[k].noise, k, &at);
       double *before = malloc((size_t)count * sizeof *before), *start = malloc((size_t)count * sizeof *start),
              *after = malloc((size_t)count * sizeof *after);
@@ -378,7 +407,7 @@ static void itq_is_at_its_optimum(void **state) {
       for (int64_t l = 0; l < bits; l++) {
         for (int64_t j = 0; j < bits; j++) {
           double one = 0, other = 0;
-          for (int64_t i = 0; i < 200; i++) {
+          for (int64_t i = 0; i < POINTS; i++) {
             one += (after[i * bits + l] >= 0 ? 1 : -1) * after[i * bits + j];
             other += (after[i * bits + j] >= 0 ? 1 : -1) * after[i * bits + l];
           }
@@ -403,7 +432,7 @@ static void itq_finds_a_turned_cube(void **state) {
   for (int64_t seed = 0; seed < 8; seed++) {
     itq_scene at;
     make_itq(*state, 4, 11, 0.1, 99, &at);
-    double v[200 * 4];
+    double v[POINTS * 4];
     assert_ok(*state, lac_start_itq(*state, &all_here, &at.sample, at.padded, 4, seed, 1, at.weight));
     project(&at, at.weight, v);
     found += quantisation_error(v, 800) < 800 * 0.02; /* the noise's variance is .01 */
@@ -449,13 +478,13 @@ static void scaled_margins_are_one_on_average(void **state) {
     at.weight[3 * at.padded + c] *= 1000;
     at.weight[5 * at.padded + c] = 0; /* nothing to scale */
   }
-  double v[200 * 8];
+  double v[POINTS * 8];
   assert_ok(*state, lac_start_scale(*state, &all_here, &at.sample, at.padded, 8, at.weight));
   project(&at, at.weight, v);
   for (int64_t l = 0; l < 8; l++) {
     double mean = 0;
-    for (int64_t i = 0; i < 200; i++) {
-      mean += fabs(v[i * 8 + l]) / 200;
+    for (int64_t i = 0; i < POINTS; i++) {
+      mean += fabs(v[i * 8 + l]) / POINTS;
     }
     assert_true(l == 5 ? mean == 0 : fabs(mean - 1) < 1e-5);
   }
@@ -503,15 +532,60 @@ static void samples_are_one_row_of_each_stratum(void **state) {
   }
 }
 
+typedef struct taken {
+  int64_t count; /* so far */
+  float rows[1300 * 16];
+} taken;
+
+static lac_status take(void *self, lac_context *context, int64_t first, int64_t n, const float *x) {
+  taken *into = self;
+  (void)context;
+  assert_int_equal(first, into->count);
+  assert_true(n > 0 && n <= LAC_SAMPLE_BLOCK);
+  memcpy(into->rows + 16 * first, x, (size_t)(16 * n) * sizeof *x);
+  into->count += n;
+  return LAC_OK;
+}
+
+/* Rows that are equal to an earlier one of their shard, as found by comparing all of them. */
+static void equal_rows_are_counted(void **state) {
+  enum { D = 5, PADDED = 8 };
+  int64_t counts[SHARDS] = {1300, 7, 600}, expected = 0, found;
+  float *rows[SHARDS];
+  lac_start_sample sample;
+  lac_random stream = lac_random_stream(66, LAC_RANDOM_TEST, 0, 0);
+  for (int s = 0; s < SHARDS; s++) {
+    assert_ok(*state, LAC_NEW(*state, counts[s] * PADDED, &rows[s]));
+    for (int64_t i = 0; i < counts[s]; i++) {
+      bool earlier = false;
+      for (int64_t c = 0; c < D; c++) {
+        rows[s][i * PADDED + c] = (float)lac_random_below(&stream, 4);
+      }
+      for (int64_t j = 0; j < i; j++) {
+        earlier = earlier || memcmp(rows[s] + i * PADDED, rows[s] + j * PADDED, D * sizeof **rows) == 0;
+      }
+      expected += earlier;
+    }
+  }
+  make_sample(*state, 1907, D, counts, rows, &sample);
+  assert_ok(*state, lac_start_duplicates(*state, &all_here, &sample, &found));
+  assert_true(expected > 100);
+  assert_int_equal(found, expected);
+  lac_start_sample_clear(&all_here, &sample);
+  for (int s = 0; s < SHARDS; s++) {
+    lac_free(rows[s]);
+  }
+}
+
 static void start_samples_are_rows_of_the_shards(void **state) {
   lac_hash_options options = some_options(4, 1);
   lac_training common = make_training(&options, 9, SHARDS);
-  static const int64_t sizes[SHARDS] = {500, 30, 170};
-  static const int64_t totals[] = {1, 2, 50, 699, 700, 5000};
+  static const int64_t sizes[SHARDS] = {1300, 30, 1100}; /* more than two blocks */
+  static const int64_t totals[] = {1, 2, 50, 2429, 2430, 9000};
   shard made[SHARDS];
   const lac_rows *views[SHARDS];
   for (int s = 0; s < SHARDS; s++) {
-    make_shard(*state, &common, s, sizes[s], s == 1, &made[s]);
+    make_shard(*state, &common, s, sizes[s], s <= 1, &made[s]);
     views[s] = &made[s].trainer.x;
   }
   for (size_t t = 0; t < sizeof totals / sizeof *totals; t++) {
@@ -519,18 +593,20 @@ static void start_samples_are_rows_of_the_shards(void **state) {
     int64_t sum = 0;
     assert_ok(*state, lac_start_sample_create(*state, &all_here, views, 11, totals[t], &sample));
     for (int s = 0; s < SHARDS; s++) {
-      double share = (double)totals[t] * (double)sizes[s] / 700;
+      double share = (double)totals[t] * (double)sizes[s] / 2430;
+      taken rows = {0};
+      assert_ok(*state, lac_start_blocks(*state, &sample, s, take, &rows));
       share = fmin(share, (double)sizes[s]);
-      assert_true((double)sample.counts[s] >= share - 1e-9 && (double)sample.counts[s] < share + 1);
-      sum += sample.counts[s];
+      assert_true((double)rows.count >= share - 1e-9 && (double)rows.count < share + 1);
+      sum += rows.count;
       int64_t row = -1;
-      for (int64_t i = 0; i < sample.counts[s]; i++) { /* each is a row further on in its shard */
+      for (int64_t i = 0; i < rows.count; i++) { /* each is a row further on in its shard */
         bool same = false;
         while (!same && ++row < sizes[s]) {
           same = true;
           for (int64_t c = 0; c < 16; c++) {
             double value = c < 9 ? value_at(&made[s], row, c) : 0;
-            same = same && fabs((double)sample.rows[s][i * 16 + c] - value) < 1e-6;
+            same = same && fabs((double)rows.rows[i * 16 + c] - value) < 1e-6;
           }
         }
         assert_true(same);
@@ -538,7 +614,7 @@ static void start_samples_are_rows_of_the_shards(void **state) {
     }
     assert_int_equal(sample.total, sum);
     lac_start_sample_clear(&all_here, &sample);
-    assert_null(sample.rows);
+    assert_null(sample.shards);
   }
   for (int s = 0; s < SHARDS; s++) {
     drop_shard(&made[s]);
@@ -557,6 +633,7 @@ int main(void) {
       cmocka_unit_test(random_weights_are_normal_and_keyed),
       cmocka_unit_test(scaled_margins_are_one_on_average),
       cmocka_unit_test(samples_are_one_row_of_each_stratum),
+      cmocka_unit_test(equal_rows_are_counted),
       cmocka_unit_test(start_samples_are_rows_of_the_shards),
   };
   return cmocka_run_group_tests(tests, make_context, drop_context);

@@ -281,6 +281,61 @@ static void bytes_expand_to_scaled_floats(void **state) {
   lac_free(shift);
 }
 
+/* Rows that are expanded on their way into a product: the bits of expand, zeros behind the columns, and the bits of
+ * products, for every number of rows and vectors. */
+static void expanding_products_are_expand_and_products(void **state) {
+  enum { MOST = 19, VECTORS = 18, GAP = 3 };
+  static const int64_t widths[] = {1, 7, 8, 9, 15, 16, 17, 31, 40, 47, 784};
+  for (size_t t = 0; t < sizeof widths / sizeof *widths; t++) {
+    const int64_t columns = widths[t], length = lac_padded(columns), stride = columns + GAP;
+    const int64_t size = (MOST - 1) * stride + columns;
+    uint8_t *bytes = malloc((size_t)size); /* exactly */
+    assert_non_null(bytes);
+    for (int64_t i = 0; i < size; i++) {
+      bytes[i] = (uint8_t)(i * 151 + i / 7);
+    }
+    float *shift = random_values(*state, columns, 700 + t), *w = guarded(*state, VECTORS * length);
+    lac_random stream = lac_random_stream(3, LAC_RANDOM_TEST, 12, t);
+    for (int64_t i = 0; i < VECTORS * length; i++) {
+      w[i] = i % length < columns ? (float)lac_random_normal(&stream) : 0;
+    }
+    const lac_byte_rows rows = {bytes, (size_t)stride, columns, 1.0F / 255, shift};
+    for (int isa = 0; isa <= (int)lac_cpu_isa(); isa++) {
+      const lac_linear_kernels *kernels = lac_linear((lac_isa)isa);
+      float *expected = guarded(*state, MOST * length), products[MOST * VECTORS];
+      for (int64_t i = 0; i < MOST; i++) {
+        kernels->expand(columns, bytes + i * stride, rows.scale, shift, expected + i * length);
+      }
+      for (int64_t n = 0; n <= MOST; n++) {
+        for (int64_t count = 1; count <= VECTORS; count++) {
+          const int64_t ldo = count + n % 2;
+          float *x = guarded(*state, n * length), *out = guarded(*state, n * ldo);
+          for (int64_t i = 0; i < n * ldo; i++) {
+            out[i] = guard;
+          }
+          for (int64_t i = 0; i < n * length; i++) {
+            x[i] = guard;
+          }
+          kernels->products(n, count, length, expected, w, products, count);
+          kernels->expand_products(n, count, length, &rows, x, w, out, ldo);
+          assert_memory_equal(x, expected, (size_t)(n * length) * sizeof *x);
+          for (int64_t i = 0; i < n * ldo; i++) {
+            assert_memory_equal(&out[i], i % ldo < count ? &products[i / ldo * count + i % ldo] : &guard, sizeof *out);
+          }
+          check_guard(x, n * length);
+          check_guard(out, n * ldo);
+          lac_free(x);
+          lac_free(out);
+        }
+      }
+      lac_free(expected);
+    }
+    free(bytes);
+    lac_free(shift);
+    lac_free(w);
+  }
+}
+
 /* Single numbers added to and taken from doubles, without rounding of their own. */
 static void rows_are_added_to_doubles(void **state) {
   enum { MOST = 45 };
@@ -310,6 +365,7 @@ int main(void) {
       cmocka_unit_test(padding_does_not_show),
       cmocka_unit_test(vector_accumulation_is_one_chain),
       cmocka_unit_test(bytes_expand_to_scaled_floats),
+      cmocka_unit_test(expanding_products_are_expand_and_products),
       cmocka_unit_test(rows_are_added_to_doubles),
   };
   return cmocka_run_group_tests(tests, make_context, drop_context);
