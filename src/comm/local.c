@@ -13,7 +13,7 @@
 #ifdef LACONIC_SMPI
 static const double patience = 0; /* on a clock that stands still while a worker computes */
 #else
-static const double patience = 1e-3; /* seconds */
+static const double patience = 200e-6; /* seconds */
 #endif
 
 typedef struct lac_mailbox {
