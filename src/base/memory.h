@@ -7,9 +7,9 @@
 
 #include "laconic/context.h"
 
-/* Allocates `count` zeroed elements of `size` bytes, aligned to 64 bytes, rounded up to whole cache lines; of 4 MiB
- * and more aligned to 2 MiB where there is room. Free with lac_free. `count` 0 gives a valid pointer. Errors: MEMORY,
- * also when count * size overflows. */
+/* Allocates `count` zeroed elements of `size` bytes, aligned to 64 bytes and rounded up to whole cache lines, from
+ * 1 MiB on to 2 MiB where there is room. Free with lac_free. `count` 0 gives a valid pointer. Errors: MEMORY, also when
+ * count * size overflows. */
 LAC_MUST_USE lac_status lac_allocate(lac_context *context, int64_t count, size_t size, void **memory);
 
 /* LAC_NEW(ctx, n, &array): the same with the size taken from the pointer. */

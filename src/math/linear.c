@@ -180,6 +180,7 @@ LAC_AVX2 static void avx2_products(int64_t n, int64_t count, int64_t length, con
   }
 }
 
+/* A register of bytes as floats. */
 LAC_AVX2 static inline __m256 avx2_expanded(const uint8_t *in, const float *shift, __m256 factor) {
   __m256 value = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)in)));
   return _mm256_fmadd_ps(factor, value, _mm256_loadu_ps(shift));
@@ -345,8 +346,7 @@ LAC_AVX2 static void avx2_expand(int64_t length, const uint8_t *in, float scale,
   __m256 factor = _mm256_set1_ps(scale);
   int64_t i = 0;
   for (; i + LAC_LANES <= length; i += LAC_LANES) {
-    __m256 value = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(in + i))));
-    _mm256_storeu_ps(out + i, _mm256_fmadd_ps(factor, value, _mm256_loadu_ps(shift + i)));
+    _mm256_storeu_ps(out + i, avx2_expanded(in + i, shift + i, factor));
   }
   for (; i < length; i++) {
     out[i] = fmaf(scale, (float)in[i], shift[i]);

@@ -130,10 +130,10 @@ TARGET static void products(int64_t n, int64_t count, int64_t length, const floa
   }
 }
 
-/* A register of a row of bytes as floats; `bytes` of its lanes are within the row, the others become zero. */
-INLINE __m512 expanded(const lac_byte_rows *rows, const uint8_t *in, int64_t k, __mmask16 bytes) {
-  __m512 value = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(bytes, in + k)));
-  return _mm512_fmadd_ps(_mm512_set1_ps(rows->scale), value, _mm512_maskz_loadu_ps(bytes, rows->shift + k));
+/* A register of bytes as floats, of which `mask` has the lanes; the others become zero. */
+INLINE __m512 expanded(const uint8_t *in, const float *shift, __m512 factor, __mmask16 mask) {
+  __m512 value = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, in)));
+  return _mm512_fmadd_ps(factor, value, _mm512_maskz_loadu_ps(mask, shift));
 }
 
 /* One register of each of `tall` rows from its bytes, kept in x, times one of each of `vectors` vectors. */
@@ -146,7 +146,7 @@ INLINE void expand_multiply(int tall, int vectors, int64_t length, const lac_byt
     if (k % 64 == 0) {
       _mm_prefetch((const char *)(const void *)(in + k) + AHEAD, _MM_HINT_T0);
     }
-    a[r] = expanded(rows, in, k, bytes);
+    a[r] = expanded(in + k, rows->shift + k, _mm512_set1_ps(rows->scale), bytes);
     _mm512_mask_storeu_ps(x + r * length + k, mask, a[r]);
   }
 #pragma GCC unroll 8
@@ -278,13 +278,11 @@ TARGET static void expand(int64_t length, const uint8_t *in, float scale, const 
     if (i % 64 == 0) {
       _mm_prefetch((const char *)(const void *)(in + i) + AHEAD, _MM_HINT_T0);
     }
-    __m512 value = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)(in + i))));
-    _mm512_storeu_ps(out + i, _mm512_fmadd_ps(factor, value, _mm512_loadu_ps(shift + i)));
+    _mm512_storeu_ps(out + i, expanded(in + i, shift + i, factor, 0xffff));
   }
   if (i < length) {
     __mmask16 mask = lanes_left(length - i);
-    __m512 value = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, in + i)));
-    _mm512_mask_storeu_ps(out + i, mask, _mm512_fmadd_ps(factor, value, _mm512_maskz_loadu_ps(mask, shift + i)));
+    _mm512_mask_storeu_ps(out + i, mask, expanded(in + i, shift + i, factor, mask));
   }
 }
 
