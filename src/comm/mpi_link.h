@@ -16,7 +16,8 @@ extern const lac_backend lac_mpi_backend;
 LAC_MUST_USE lac_status lac_mpi_link_open(lac_context *context, MPI_Comm comm, int size, lac_mpi_link **link);
 void lac_mpi_link_close(lac_mpi_link *link); /* of NULL: nothing */
 
-/* Whether MPI has finished with all that was sent, as far as the last call of the back end saw. */
+/* Whether MPI has finished with all that was sent and all that it began to receive, as far as the last call of the back
+ * end saw. */
 bool lac_mpi_link_idle(const lac_mpi_link *link);
 
 /* A communicator of a run's own. Collective. Errors: INTERRUPTED, TIMEOUT when not all ranks come within so many

@@ -1,6 +1,7 @@
-/* Packets by MPI proper. Only calls that every implementation has are used: non-blocking sends, Iprobe and Recv. No
- * call waits inside MPI, so that every wait keeps its deadline, and idle ranks sleep, so that many of them can share a
- * core.
+/* Packets by MPI proper. Only calls that every implementation has are used: non-blocking sends and receives, and
+ * Iprobe. No call waits inside MPI, so that every wait keeps its deadline, and idle ranks sleep, so that many of them
+ * can share a core. A receive of what has been probed would wait too: of a long message only the beginning has come
+ * then, and a sender that stops leaves it at that.
  */
 #if defined(LACONIC_HAVE_MPI) && !defined(LACONIC_SMPI)
 
@@ -20,9 +21,18 @@ typedef struct lac_mpi_send {
   char data[];
 } lac_mpi_send;
 
+/* A message that is coming in. */
+typedef struct lac_mpi_receive {
+  struct lac_mpi_receive *next;
+  MPI_Request request;
+  bool done;
+  lac_packet *packet;
+} lac_mpi_receive;
+
 struct lac_mpi_link {
   MPI_Comm comm;
   lac_mpi_send *sends;
+  lac_mpi_receive *receives; /* in the order of their beginnings */
 };
 
 static lac_status progress(lac_mpi_link *self, lac_context *context) {
@@ -62,27 +72,49 @@ static lac_status mpi_send(void *link, lac_context *context, int to, int tag, co
   return progress(self, context);
 }
 
-static lac_status receive_packet(lac_mpi_link *self, lac_context *context, const MPI_Status *probed,
-                                 lac_packet **packet) {
+/* Begins to receive what has been probed, as the last of the receives. */
+static lac_status begin_receive(lac_mpi_link *self, lac_context *context, const MPI_Status *probed) {
   int bytes, from = probed->MPI_SOURCE, tag = probed->MPI_TAG;
   LAC_TRY(lac_mpi_check(context, MPI_Get_count(probed, MPI_BYTE, &bytes), "receiving"));
-  lac_packet *made = calloc(1, sizeof *made);
+  lac_mpi_receive **last = &self->receives, *made = calloc(1, sizeof *made);
+  lac_packet *packet = calloc(1, sizeof *packet);
   void *data = bytes ? malloc((size_t)bytes) : NULL;
-  if (!made || (bytes && !data)) {
-    free(made);
-    free(data);
-    return lac_fail(context, LAC_E_MEMORY, "cannot allocate a message of %d bytes", bytes);
-  }
   lac_status status =
-      lac_mpi_check(context, MPI_Recv(data, bytes, MPI_BYTE, from, tag, self->comm, MPI_STATUS_IGNORE), "receiving");
+      made && packet && (data || !bytes)
+          ? lac_mpi_check(context, MPI_Irecv(data, bytes, MPI_BYTE, from, tag, self->comm, &made->request), "receiving")
+          : lac_fail(context, LAC_E_MEMORY, "cannot allocate a message of %d bytes", bytes);
   if (status) {
     free(made);
+    free(packet);
     free(data);
     return status;
   }
-  made->message = (lac_message){.from = from, .tag = tag, .bytes = (size_t)bytes, .data = data};
-  *packet = made;
+  packet->message = (lac_message){.from = from, .tag = tag, .bytes = (size_t)bytes, .data = data};
+  made->packet = packet;
+  while (*last) {
+    last = &(*last)->next;
+  }
+  *last = made;
   return LAC_OK;
+}
+
+/* Whether all of a message has come. An error stays with the request: the next look meets it again. */
+static bool has_come(lac_mpi_receive *receive, lac_context *context, lac_status *status) {
+  if (!receive->done) {
+    int done = 0;
+    *status = lac_mpi_check(context, MPI_Test(&receive->request, &done, MPI_STATUS_IGNORE), "receiving");
+    receive->done = !*status && done;
+  }
+  return receive->done;
+}
+
+/* Whether an earlier message of the same sender is still coming in. */
+static bool is_overtaking(const lac_mpi_link *self, const lac_mpi_receive *receive) {
+  const lac_mpi_receive *other = self->receives;
+  while (other != receive && other->packet->message.from != receive->packet->message.from) {
+    other = other->next;
+  }
+  return other != receive;
 }
 
 static lac_status mpi_fetch(void *link, lac_context *context, lac_packet **arrived) {
@@ -94,11 +126,42 @@ static lac_status mpi_fetch(void *link, lac_context *context, lac_packet **arriv
     MPI_Status probed;
     LAC_TRY(lac_mpi_check(context, MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, self->comm, &found, &probed), "receiving"));
     if (!found) {
-      return LAC_OK;
+      break;
     }
-    LAC_TRY(receive_packet(self, context, &probed, arrived));
-    arrived = &(*arrived)->next;
+    LAC_TRY(begin_receive(self, context, &probed));
   }
+  for (lac_mpi_receive **at = &self->receives; *at;) {
+    lac_mpi_receive *receive = *at;
+    lac_status status = LAC_OK;
+    if (!has_come(receive, context, &status) || is_overtaking(self, receive)) {
+      LAC_TRY(status);
+      at = &receive->next;
+      continue;
+    }
+    *arrived = receive->packet;
+    arrived = &receive->packet->next;
+    *at = receive->next;
+    free(receive);
+  }
+  return LAC_OK;
+}
+
+/* Whether fetch would bring something, or an error. */
+static bool has_arrived(lac_mpi_link *self) {
+  int found = 0;
+  if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, self->comm, &found, MPI_STATUS_IGNORE) != MPI_SUCCESS || found) {
+    return true;
+  }
+  for (lac_mpi_receive *receive = self->receives; receive; receive = receive->next) {
+    int done = receive->done;
+    if (!done && MPI_Request_get_status(receive->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+      return true;
+    }
+    if (done && !is_overtaking(self, receive)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 void lac_mpi_nap(double seconds) {
@@ -112,9 +175,8 @@ static void mpi_wait(void *link, double seconds) {
   lac_mpi_link *self = link;
   double end = lac_seconds() + seconds, pause = 20e-6;
   for (int i = 0;; i++) {
-    int found = 0;
-    if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, self->comm, &found, MPI_STATUS_IGNORE) != MPI_SUCCESS || found) {
-      return; /* the next fetch meets the same error and reports it */
+    if (has_arrived(self)) {
+      return; /* an error too: the next fetch meets and reports it */
     }
     double left = end - lac_seconds();
     if (left <= 0) {
@@ -179,15 +241,25 @@ lac_status lac_mpi_link_open(lac_context *context, MPI_Comm comm, int size, lac_
 }
 
 bool lac_mpi_link_idle(const lac_mpi_link *link) {
-  return !link->sends;
+  return !link->sends && !link->receives;
 }
 
-/* Sends to lost ranks may never end: their buffers are given up, not freed. */
+/* What goes to lost ranks or comes from them may never end: those buffers are given up, not freed. */
 void lac_mpi_link_close(lac_mpi_link *link) {
   while (link && link->sends) {
     lac_mpi_send *send = link->sends;
     link->sends = send->next;
     MPI_Request_free(&send->request);
+  }
+  while (link && link->receives) {
+    lac_mpi_receive *receive = link->receives;
+    link->receives = receive->next;
+    if (receive->done) {
+      lac_packets_drop(receive->packet);
+    } else {
+      MPI_Request_free(&receive->request);
+    }
+    free(receive);
   }
   free(link);
 }

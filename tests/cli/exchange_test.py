@@ -10,7 +10,7 @@ import time
 import unittest
 
 from network_test import BATCH, PARAMETERS, TRAIN, Network
-from support import LACONIC, MPIEXEC
+from support import LACONIC, MPIEXEC, children
 
 ROUNDS = [["allreduce", "--slack", 0.5], ["server"], ["periodic", "--period", 4], ["dpsgd"],
           ["dpsgd", "--topology", "one-peer", "--period", 2], ["dpsgd", "--graph", "star.edges", "--slack", 0.75]]
@@ -135,16 +135,21 @@ class Exchange(Network):
 
     @unittest.skipUnless(MPIEXEC, "a tree without MPI has nothing of it to test")
     def test_a_peer_that_falls_silent_is_named(self):
-        for way in ALONE[1:]:
-            silent = 0 if way[0] == "async-server" else 2
-            run = subprocess.Popen([MPIEXEC, "-n", "3", LACONIC, "train", *map(str, self.data), "-o", "m.safetensors",
-                                    "--exchange", *way, "--epochs", "100000", "--timeout", "2", "--overwrite", "--json"],
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   encoding="utf-8")
+        """The deadline is far beyond what a busy disk takes for a checkpoint, during which a worker answers nobody."""
+        runs = []
+        for name, way in enumerate(ALONE):
+            run = subprocess.Popen([MPIEXEC, "-n", "3", LACONIC, "train", *map(str, self.data), "-o",
+                                    f"{name}.safetensors", "--exchange", *way, "--epochs", "100000", "--timeout", "5",
+                                    "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, encoding="utf-8")
+            self.addCleanup(run.stdout.close)
+            self.addCleanup(run.stderr.close)
+            self.addCleanup(run.kill)
             self.assertTrue(run.stdout.readline())
-            with open(f"/proc/{run.pid}/task/{run.pid}/children", encoding="ascii") as file:
-                ranks = file.read().split()
-            os.kill(int(ranks[silent]), signal.SIGSTOP)
+            silent = 0 if way[0] == "async-server" else 2
+            os.kill(children(run)[silent], signal.SIGSTOP)
+            runs.append((run, silent))
+        for run, silent in runs:
             _, errors = run.communicate(timeout=60)
             self.assertEqual(run.returncode, 1, errors)
             said = re.findall("(?m)^laconic: worker .*$", errors)

@@ -95,6 +95,12 @@ class ProgramTest(unittest.TestCase):
         return found
 
 
+def children(run):
+    """The processes that a process has started, oldest first: the ranks of an mpiexec."""
+    with open(f"/proc/{run.pid}/task/{run.pid}/children", encoding="ascii") as file:
+        return [int(child) for child in file.read().split()]
+
+
 # ---- small files, by the formats' definitions alone ----------------------------------------------------------------
 
 def write_vecs(path, rows, code):

@@ -16,7 +16,7 @@ import xml.etree.ElementTree
 import numpy
 
 from models import TRAIN, TRAIN_COLUMNS, TRAIN_ROWS, Train
-from support import LACONIC, MPIEXEC, read_safetensors, write_npy, write_vecs
+from support import LACONIC, MPIEXEC, children, read_safetensors, write_npy, write_vecs
 
 DONE_KEYS = ["event", "method", "bits", "workers", "iterations", "e_ba", "seconds", "messages", "bytes", "control_bytes"]
 
@@ -362,10 +362,9 @@ class Interrupts(Train):
         while not os.path.exists("m.safetensors"):
             self.assertIsNone(run.poll())
             time.sleep(0.01)
-        with open(f"/proc/{run.pid}/task/{run.pid}/children", encoding="ascii") as file:
-            ranks = file.read().split()
+        ranks = children(run)
         time.sleep(1)
-        os.kill(int(ranks[1]), signal.SIGTERM)
+        os.kill(ranks[1], signal.SIGTERM)
         _, errors = run.communicate(timeout=60)
         self.assertNotEqual(run.returncode, 0)
         self.assertNotIn("Sanitizer", errors)
@@ -374,11 +373,13 @@ class Interrupts(Train):
     @unittest.skipUnless(MPIEXEC, "built without MPI")
     def test_a_rank_that_falls_silent_is_named(self):
         """Whichever it is, also the one that speaks for all; a machine that freezes does not even close its connections."""
+        runs = []
         for silent in (0, 2):
-            run = self.start("--timeout", "1", "--workers", "3", ranks=3)
-            with open(f"/proc/{run.pid}/task/{run.pid}/children", encoding="ascii") as file:
-                ranks = file.read().split()
-            os.kill(int(ranks[silent]), signal.SIGSTOP)
+            run = self.start("--timeout", "5", "--workers", "3", ranks=3)
+            self.addCleanup(run.kill)
+            os.kill(children(run)[silent], signal.SIGSTOP)
+            runs.append((run, silent))
+        for run, silent in runs:
             _, errors = run.communicate(timeout=60)
             self.assertNotEqual(run.returncode, 0)
             said = re.findall("(?m)^laconic: worker .*$", errors)
@@ -391,10 +392,9 @@ class Interrupts(Train):
         """Whichever rank is told to stop."""
         for rank in range(2):
             run = self.start(ranks=2)
-            with open(f"/proc/{run.pid}/task/{run.pid}/children", encoding="ascii") as file:
-                ranks = file.read().split()
+            ranks = children(run)
             self.assertEqual(len(ranks), 2)
-            os.kill(int(ranks[rank]), signal.SIGTERM)
+            os.kill(ranks[rank], signal.SIGTERM)
             output, errors = run.communicate(timeout=60)
             self.assertEqual(run.returncode, 130)
             self.assertEqual(re.findall("(?m)^laconic: .*$", errors),

@@ -629,6 +629,47 @@ static void test_deadline_names_the_silent_worker(void **state) {
   run(options, silent_body, NULL, LAC_E_TIMEOUT, culprit);
 }
 
+/* A sender goes away in the midst of a long message, of which some transports have only the beginning until it is back.
+ * Whoever looks for messages meanwhile is not held up. */
+static lac_status long_message_body(lac_world *world, void *argument) {
+  enum { MESSAGE = 1 << 22, TAG = 12 };
+  lac_context *context = lac_world_context(world);
+  int last = lac_world_size(world) - 1;
+  (void)argument;
+  if (lac_world_rank(world) == last) {
+    char *data = calloc(MESSAGE, 1);
+    CHECK(context, data);
+    data[MESSAGE - 1] = 7;
+    lac_status status = lac_world_send(world, 0, TAG, data, MESSAGE, LAC_TRAFFIC_CONTROL);
+    free(data);
+    LAC_TRY(status);
+    work_ms(world, 2000);
+  } else if (lac_world_rank(world) == 0) {
+    for (bool found = false; !found;) {
+      lac_message message;
+      double start = lac_world_now(world);
+      LAC_TRY(lac_world_poll(world, last, TAG, &message, &found));
+      CHECK(context, lac_world_now(world) - start < 1);
+      if (found) {
+        bool whole = message.bytes == MESSAGE && ((char *)message.data)[MESSAGE - 1] == 7;
+        free(message.data);
+        CHECK(context, whole);
+      } else {
+        work_ms(world, 1);
+      }
+    }
+  }
+  return lac_world_barrier(world);
+}
+
+static void test_half_a_message_holds_up_nobody(void **state) {
+  (void)state;
+  if (workers == 1 || workers > 4 || lac_world_smpi()) {
+    return; /* two seconds a time; under SMPI nobody else runs while one works */
+  }
+  run(plain(), long_message_body, NULL, LAC_OK, NULL);
+}
+
 /* Nobody ever sends: the line says who waited for whom, for what and how long. */
 static lac_status wait_200_ms(lac_world *world, int from) {
   lac_message message;
@@ -797,6 +838,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_failing_worker),
       cmocka_unit_test(test_failure_without_message),
       cmocka_unit_test(test_deadline_names_the_silent_worker),
+      cmocka_unit_test(test_half_a_message_holds_up_nobody),
       cmocka_unit_test(test_deadlock),
       cmocka_unit_test(test_slow_is_not_late),
       cmocka_unit_test(test_interrupt),
