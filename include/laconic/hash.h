@@ -85,7 +85,8 @@ typedef struct lac_hash_estimate {
   int64_t submodels;       /* M; 0 for a method without W steps */
   int64_t submodel_bytes;  /* of the largest submodel while it travels, envelope included */
   int64_t messages, bytes; /* submodel traffic of one W step, summed over workers */
-  int64_t memory;          /* most bytes that the worker needs beyond its mapped data, estimated */
+  int64_t memory;          /* most bytes that the worker needs beyond its mapped data, estimated, without the program's
+                              own, validation and blocks in work, some 12 MB together */
 } lac_hash_estimate;
 
 /* Estimates a run of lac_hash_train over `workers` shards, the largest of which has `points` points of `columns`

@@ -153,6 +153,11 @@ LAC_API LAC_MUST_USE lac_status lac_world_sum_f64(lac_world *world, double *valu
 LAC_API LAC_MUST_USE lac_status lac_world_sum_i64(lac_world *world, int64_t *values, int64_t count);
 LAC_API LAC_MUST_USE lac_status lac_world_min_f64(lac_world *world, double *values, int64_t count);
 LAC_API LAC_MUST_USE lac_status lac_world_max_f64(lac_world *world, double *values, int64_t count);
+
+/* The same sum for worker P - 1 alone, along the chain whatever the size: (P - 1) ceil(8 n / 65536) control messages.
+ * Elsewhere the values are partial sums afterwards. */
+LAC_API LAC_MUST_USE lac_status lac_world_sum_at_last_f64(lac_world *world, double *values, int64_t count);
+
 LAC_API LAC_MUST_USE lac_status lac_world_broadcast(lac_world *world, int root, void *data, size_t bytes);
 
 /* Every worker's `bytes` bytes, in rank order, at every worker: all (P * bytes). */

@@ -140,13 +140,12 @@ static lac_status reduce_small(lac_world *world, char *values, size_t bytes, lac
   return status;
 }
 
-/* Along the chain of ranks and back, piece by piece: while one piece comes back, the next is on its way. */
-static lac_status reduce(lac_world *world, char *values, size_t bytes, lac_combine_fn combine, int tag) {
+/* Along the chain of ranks and, when all are to have it, back, piece by piece: while one piece comes back, the next is
+ * on its way. */
+static lac_status reduce_along(lac_world *world, char *values, size_t bytes, lac_combine_fn combine, int tag,
+                               bool for_all) {
   int before = world->rank - 1, after = world->rank + 1;
   bool last = after == world->size;
-  if (bytes > 0 && is_small(world, bytes)) {
-    return reduce_small(world, values, bytes, combine, tag);
-  }
   for (size_t at = 0; at < bytes; at += LAC_PIECE_BYTES) {
     size_t piece = piece_at(bytes, at);
     if (before >= 0) {
@@ -156,11 +155,11 @@ static lac_status reduce(lac_world *world, char *values, size_t bytes, lac_combi
       memcpy(values + at, total, piece);
       free(total);
     }
-    if (!last || before >= 0) {
+    if (!last || (before >= 0 && for_all)) {
       LAC_TRY(send_piece(world, last ? before : after, tag, values + at, piece));
     }
   }
-  for (size_t at = 0; !last && at < bytes; at += LAC_PIECE_BYTES) {
+  for (size_t at = 0; !last && for_all && at < bytes; at += LAC_PIECE_BYTES) {
     size_t piece = piece_at(bytes, at);
     void *total;
     LAC_TRY(receive_piece(world, after, tag, piece, &total));
@@ -173,15 +172,27 @@ static lac_status reduce(lac_world *world, char *values, size_t bytes, lac_combi
   return LAC_OK;
 }
 
-static lac_status reduce_numbers(lac_world *world, void *values, int64_t count, lac_combine_fn combine, int tag) {
+static lac_status check_count(lac_world *world, int64_t count) {
   if (count < 0 || count > INT64_MAX / 8) {
     return lac_fail(world->context, LAC_E_USAGE, "reduction: found %lld values, expected 0 or more", (long long)count);
   }
-  return reduce(world, values, (size_t)count * 8, combine, tag);
+  return LAC_OK;
+}
+
+static lac_status reduce_numbers(lac_world *world, void *values, int64_t count, lac_combine_fn combine, int tag) {
+  LAC_TRY(check_count(world, count));
+  size_t bytes = (size_t)count * 8;
+  return bytes > 0 && is_small(world, bytes) ? reduce_small(world, values, bytes, combine, tag)
+                                             : reduce_along(world, values, bytes, combine, tag, true);
 }
 
 lac_status lac_world_sum_f64(lac_world *world, double *values, int64_t count) {
   return reduce_numbers(world, values, count, add_f64, LAC_TAG_SUM);
+}
+
+lac_status lac_world_sum_at_last_f64(lac_world *world, double *values, int64_t count) {
+  LAC_TRY(check_count(world, count));
+  return reduce_along(world, (char *)values, (size_t)count * 8, add_f64, LAC_TAG_SUM, false);
 }
 
 lac_status lac_world_sum_i64(lac_world *world, int64_t *values, int64_t count) {

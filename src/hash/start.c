@@ -15,38 +15,43 @@ lac_status lac_team_share(const lac_team *team, void *data, size_t bytes) {
   return team->world ? lac_world_broadcast(team->world, 0, data, bytes) : LAC_OK;
 }
 
+enum { LAC_PANEL = 112 }; /* so many rows of a product of moments stay in a second-level cache */
+
 typedef struct lac_moments {
   int64_t columns, padded;
-  float *block;    /* (D, D): of one block of rows, so that single precision does not lose much */
+  float *panel;    /* (LAC_PANEL, D): of one block of rows, so that single precision does not lose much */
   double *moments; /* (D (D + 1) / 2): the upper triangle, row by row */
 } lac_moments;
 
-/* moments += x' x. */
+/* moments += x' x, panel by panel of the rows of the result. */
 static lac_status add_moments(void *self, lac_context *context, int64_t first, int64_t n, const float *x) {
   (void)context;
   (void)first;
   const lac_moments *sums = self;
-  int64_t columns = sums->columns;
   double *moment = sums->moments;
-  lac_ssyrk(columns, n, x, sums->padded, sums->block);
-  for (int64_t i = 0; i < columns; i++) {
-    for (int64_t j = i; j < columns; j++) {
-      *moment++ += (double)sums->block[i * columns + j];
+  for (int64_t top = 0, rows, width; top < sums->columns; top += rows) {
+    width = sums->columns - top;
+    rows = width < LAC_PANEL ? width : LAC_PANEL;
+    lac_sgemm(true, false, rows, width, n, 1, x + top, sums->padded, x + top, sums->padded, 0, sums->panel, width);
+    for (int64_t i = 0; i < rows; i++) {
+      for (int64_t j = i; j < width; j++) {
+        *moment++ += (double)sums->panel[i * width + j];
+      }
     }
   }
   return LAC_OK;
 }
 
-/* Second moments of the whole sample, (D (D + 1) / 2), on all shards. */
+/* Second moments of the whole sample, (D (D + 1) / 2), in the process of the last shard; elsewhere partial ones. */
 static lac_status sum_moments(lac_context *context, const lac_team *team, const lac_start_sample *sample,
                               int64_t columns, double *sum) {
   int64_t size = columns * (columns + 1) / 2;
   lac_moments own = {.columns = columns, .padded = lac_padded(columns)};
   lac_status status = LAC_OK;
-  LAC_TRY_GOTO(status, LAC_NEW(context, columns * columns, &own.block), done);
+  LAC_TRY_GOTO(status, LAC_NEW(context, LAC_PANEL * columns, &own.panel), done);
   LAC_TRY_GOTO(status, LAC_NEW(context, team->count > 1 ? size : 0, &own.moments), done);
   for (int shard = 0; shard < team->count; shard++) { /* added in shard order, as a ring adds them */
-    lac_moments to = {columns, own.padded, own.block, shard == 0 ? sum : own.moments};
+    lac_moments to = {columns, own.padded, own.panel, shard == 0 ? sum : own.moments};
     memset(to.moments, 0, (size_t)size * sizeof *to.moments);
     LAC_TRY_GOTO(status, lac_start_blocks(context, sample, shard, add_moments, &to), done);
     for (int64_t i = 0; shard > 0 && i < size; i++) {
@@ -54,25 +59,39 @@ static lac_status sum_moments(lac_context *context, const lac_team *team, const 
     }
   }
   if (team->world) {
-    status = lac_world_sum_f64(team->world, sum, size);
+    status = lac_world_sum_at_last_f64(team->world, sum, size);
   }
 done:
-  lac_free(own.block);
+  lac_free(own.panel);
   lac_free(own.moments);
   return status;
 }
 
+/* What PCA finds, as it travels from the process that finds it to the others. */
+typedef struct lac_components {
+  int64_t columns, count;
+  double *values;  /* (count) … */
+  double *vectors; /* … (count, columns) … */
+  double *trace;   /* … and one more, one after the other */
+} lac_components;
+
+static size_t components_bytes(const lac_components *found) {
+  return (size_t)(found->count * (found->columns + 1) + 1) * sizeof(double);
+}
+
 /* Of the matrix with the upper triangle moments (D (D + 1) / 2) / total. */
-static lac_status find_components(lac_context *context, const double *moments, double total, int64_t columns,
-                                  int64_t count, double *values, double *vectors) {
+static lac_status find_components(lac_context *context, const double *moments, double total, lac_components *found) {
+  int64_t columns = found->columns;
   double *whole;
   LAC_TRY(LAC_NEW(context, columns * columns, &whole));
+  *found->trace = 0;
   for (int64_t i = 0; i < columns; i++) {
+    *found->trace += *moments / total;
     for (int64_t j = i; j < columns; j++) {
       whole[i * columns + j] = whole[j * columns + i] = *moments++ / total;
     }
   }
-  lac_status status = lac_largest_eigen(context, columns, whole, count, values, vectors);
+  lac_status status = lac_largest_eigen(context, columns, whole, found->count, found->values, found->vectors);
   lac_free(whole);
   return status;
 }
@@ -80,33 +99,34 @@ static lac_status find_components(lac_context *context, const double *moments, d
 lac_status lac_start_pca(lac_context *context, const lac_team *team, const lac_start_sample *sample, int64_t columns,
                          int64_t count, double *values, float *vectors, double *trace) {
   int64_t padded = lac_padded(columns);
-  double start = lac_seconds(), total = (double)sample->total, *moments = NULL, *found = NULL;
+  double start = lac_seconds(), *moments = NULL;
+  lac_components found = {.columns = columns, .count = count};
   lac_status status = LAC_OK;
   LAC_TRY_GOTO(status, LAC_NEW(context, columns * (columns + 1) / 2, &moments), done);
-  LAC_TRY_GOTO(status, LAC_NEW(context, count * columns, &found), done);
+  LAC_TRY_GOTO(status, LAC_NEW(context, count * (columns + 1) + 1, &found.values), done);
+  found.vectors = found.values + count;
+  found.trace = found.vectors + count * columns;
   LAC_TRY_GOTO(status, sum_moments(context, team, sample, columns, moments), done);
-  *trace = 0;
-  for (int64_t i = 0, diagonal = 0; i < columns; diagonal += columns - i++) {
-    *trace += moments[diagonal] / total;
-  }
-  if (team->first == 0) {
-    status = find_components(context, moments, total, columns, count, values, found);
+  if (team->first + team->count == team->total) {
+    status = find_components(context, moments, (double)sample->total, &found);
   }
   if (team->world) {
     status = lac_world_agree(team->world, status);
+    status =
+        status ? status : lac_world_broadcast(team->world, team->total - 1, found.values, components_bytes(&found));
   }
   LAC_TRY_GOTO(status, status, done);
-  LAC_TRY_GOTO(status, lac_team_share(team, values, (size_t)count * sizeof *values), done);
-  LAC_TRY_GOTO(status, lac_team_share(team, found, (size_t)(count * columns) * sizeof *found), done);
+  memcpy(values, found.values, (size_t)count * sizeof *values);
+  *trace = *found.trace;
   for (int64_t i = 0; i < count; i++) {
     for (int64_t c = 0; c < columns; c++) {
-      vectors[i * padded + c] = (float)found[i * columns + c];
+      vectors[i * padded + c] = (float)found.vectors[i * columns + c];
     }
   }
   lac_profile_add(context, "pca", lac_seconds() - start, 0, 0, 0);
 done:
   lac_free(moments);
-  lac_free(found);
+  lac_free(found.values);
   return status;
 }
 

@@ -203,6 +203,27 @@ class OneModel(Train):
         self.assertEqual((line["bits"], line["columns"], line["metadata"]["shares"]), (8, TRAIN_COLUMNS, [200, 200]))
 
 
+class Centres(Train):
+    def test_they_are_different_points(self):
+        """As many as fill several of the blocks in which a sample is read, of bytes (read in place) and of floats (copied)."""
+        count = 1300
+        rows = numpy.array([[i % 256, i // 256, *(i * k % 251 for k in range(3, 9))] for i in range(1500)], "u1")
+        numpy.save("bytes.npy", rows)
+        numpy.save("floats.npy", rows.astype("f4"))
+        for file in ("bytes", "floats"):
+            for workers in (1, 2):
+                self.run_ok("hash", "train", f"{file}.npy", "-o", "m.safetensors", "--bits", 4, "--encoder", "rbf",
+                            "--centres", count, "--iterations", 1, "--workers", workers, "-q")
+                kind, shape, content = read_safetensors("m.safetensors")[1]["encoder.centres"]
+                self.assertEqual((kind, shape), ("F32", [count, 8]))
+                centres = numpy.frombuffer(content, "<f4").reshape(shape)
+                nearest = numpy.rint(centres)
+                self.assertLess(abs(centres - nearest).max(), 1e-4)
+                found = {tuple(row) for row in nearest.tolist()}
+                self.assertEqual(len(found), count)
+                self.assertTrue(found < {tuple(row) for row in rows.tolist()})
+
+
 class Subsample(Train):
     def train(self, *more):
         return self.run_json("hash", "train", "big.npy", "--bits", "6", "--workers", "2", "-o", "m.safetensors", *more)

@@ -305,6 +305,30 @@ cleanup:
   return status;
 }
 
+/* The same for the last worker alone, in half the messages. */
+static lac_status check_sum_at_last(lac_world *world, int64_t count) {
+  lac_context *context = lac_world_context(world);
+  int size = lac_world_size(world), rank = lac_world_rank(world);
+  double *values;
+  LAC_TRY(LAC_NEW(context, count, &values));
+  for (int64_t i = 0; i < count; i++) {
+    values[i] = number_of(0, rank, i);
+  }
+  int64_t sent = lac_world_counts(world).messages[LAC_TRAFFIC_CONTROL];
+  lac_status status = lac_world_sum_at_last_f64(world, values, count);
+  sent = lac_world_counts(world).messages[LAC_TRAFFIC_CONTROL] - sent;
+  for (int64_t i = 0; !status && rank == size - 1 && i < count; i++) {
+    double expected = serial(0, size, i);
+    if (!same_bits(&values[i], &expected, 1)) {
+      status = lac_fail(context, LAC_E_INTERNAL, "the sum of value %lld differs", (long long)i);
+    }
+  }
+  lac_free(values);
+  LAC_TRY(status);
+  CHECK(context, sent == (rank < size - 1 ? (8 * count + 65535) / 65536 : 0));
+  return LAC_OK;
+}
+
 static lac_status reduction_body(lac_world *world, void *argument) {
   static const int64_t counts[] = {0, 1, 8191, 8192, 8193, 20000};
   (void)argument;
@@ -312,6 +336,7 @@ static lac_status reduction_body(lac_world *world, void *argument) {
     for (int what = 0; what < 3; what++) {
       LAC_TRY(check_reduction(world, what, counts[i]));
     }
+    LAC_TRY(check_sum_at_last(world, counts[i]));
   }
   return LAC_OK;
 }
@@ -762,6 +787,7 @@ static lac_status usage_body(lac_world *world, void *argument) {
   CHECK(context, lac_world_poll(world, 0, LAC_TAG_LIMIT, &message, &found) == LAC_E_USAGE);
   CHECK(context, lac_world_broadcast(world, size, &byte, 1) == LAC_E_USAGE);
   CHECK(context, lac_world_sum_f64(world, NULL, -1) == LAC_E_USAGE);
+  CHECK(context, lac_world_sum_at_last_f64(world, NULL, -1) == LAC_E_USAGE);
   CHECK(context, strstr(lac_context_message(context), "found -1"));
   return LAC_OK;
 }
