@@ -119,8 +119,9 @@ LAC_MUST_USE lac_status lac_world_drain(lac_world *world);
 /* One packet to another worker, outside all counts. */
 LAC_MUST_USE lac_status lac_world_packet(lac_world *world, int to, int tag, const void *data, size_t bytes);
 
-/* Waits for a message whatever has failed or been interrupted: for the closing. Errors: TIMEOUT, PEER, MEMORY. */
-LAC_MUST_USE lac_status lac_world_await(lac_world *world, int from, int tag, lac_message *message);
+/* Waits so many seconds for a message whatever has failed or been interrupted: for the closing. Errors: TIMEOUT, PEER,
+ * MEMORY. */
+LAC_MUST_USE lac_status lac_world_await(lac_world *world, int from, int tag, double seconds, lac_message *message);
 
 /* A back end's run: starts or joins the workers, runs the body, closes. */
 LAC_MUST_USE lac_status lac_local_run(lac_context *context, const lac_world_options *options, lac_world_fn body,

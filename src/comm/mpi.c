@@ -105,14 +105,15 @@ static lac_status tell(lac_world *world, const void *mine, size_t bytes, void *a
   memcpy(all, mine, bytes);
   for (int from = 1; from < world->size; from++) {
     lac_message message;
-    LAC_TRY(lac_world_await(world, from, LAC_TAG_CLOSE, &message));
+    LAC_TRY(lac_world_await(world, from, LAC_TAG_CLOSE, world->timeout, &message));
     memcpy((char *)all + (size_t)from * bytes, message.data, message.bytes < bytes ? message.bytes : bytes);
     free(message.data);
   }
   return LAC_OK;
 }
 
-/* Rank 0 tells every rank its `bytes` bytes of all (P * bytes). */
+/* Rank 0 tells every rank its `bytes` bytes of all (P * bytes). It has waited itself for the one that is silent: it is
+ * given the time to say for which. */
 static lac_status hear(lac_world *world, const void *all, size_t bytes, void *mine) {
   if (world->rank == 0) {
     for (int to = 1; to < world->size; to++) {
@@ -122,7 +123,7 @@ static lac_status hear(lac_world *world, const void *all, size_t bytes, void *mi
     return LAC_OK;
   }
   lac_message message;
-  LAC_TRY(lac_world_await(world, 0, LAC_TAG_CLOSE, &message));
+  LAC_TRY(lac_world_await(world, 0, LAC_TAG_CLOSE, 2 * world->timeout, &message));
   memcpy(mine, message.data, message.bytes < bytes ? message.bytes : bytes);
   free(message.data);
   return LAC_OK;

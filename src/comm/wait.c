@@ -356,8 +356,8 @@ static lac_status wait_for(lac_world *world, int from, int tag, int suspect, lac
   }
 }
 
-lac_status lac_world_await(lac_world *world, int from, int tag, lac_message *message) {
-  double start = world->backend->now(world->link), deadline = start + world->timeout;
+lac_status lac_world_await(lac_world *world, int from, int tag, double seconds, lac_message *message) {
+  double start = world->backend->now(world->link), deadline = start + seconds;
   char text[32];
   world->waits_for = LAC_ENDED;
   for (;;) {
