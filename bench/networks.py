@@ -42,6 +42,7 @@ LATE = ["--drops", "0.5,2"]
 LATER = ["--drops", "1,2.2"]
 SCOPED = ["--scoping", "4"]
 TIED = ["--rho", "0.1"]
+COSINE = ["--epochs", "2.5", "--schedule", "cosine"]
 RESNET = ["--model", "resnet20", "--learning-rate", "0.1", "--weight-decay", "5e-4", "--held-out", "0", "--batch", "128",
           "--flip", "--crop", "4", "--epochs", "30", "--drops", "15,23,27", "--drop-factor", "0.1"]
 
@@ -67,6 +68,7 @@ SETS = {
         "parle-3-half-later": (3, [*CIFAR, *NESTED, *LATER, *SCOPED, "--method", "parle", "--split", "0.5"]),
         "parle-6-quarter-late": (6, [*CIFAR, *NESTED, *LATE, *SCOPED, "--method", "parle", "--split", "0.25"]),
         "parle-6-quarter-tied": (6, [*CIFAR, *NESTED, *LATER, *SCOPED, *TIED, "--method", "parle", "--split", "0.25"]),
+        "parle-6-quarter-cosine": (6, [*CIFAR, *COSINE, *SCOPED, *TIED, "--method", "parle", "--split", "0.25"]),
     }),
     "resnet": ("cifar10", {
         "f32": (1, [*RESNET, "--method", "sgd"]),
