@@ -7,7 +7,8 @@ mnist: LeNet, all 60,000 images, SGD, Elastic-SGD (3 replicas), Entropy-SGD and 
 and 21 passes; "longer" and "longest": to 21 and 30, with scopes that tighten four times as fast where there are any.
 cifar: All-CNN of a quarter of the width, augmented, schedules of the paper divided by four: SGD on all images and on one
 split, Parle on 3 splits of a half and on 6 of a quarter: as it is, "scoped" with scopes that tighten four times as fast, "late"
-and "later" with its learning rate falling later as well, "tied" with replicas that are held together from the start.
+and "later" with its learning rate falling later as well, "tied" with replicas that are held together from the start,
+"cosine" tied, with a rate that falls along a cosine.
 resnet: ResNet-20, 30 epochs, float32 and bfloat16.
 
 DIR holds the published files (of CIFAR-10 the unpacked ones). A run that was interrupted is taken up again, a finished one

@@ -17,8 +17,8 @@ int dlclose(void *handle) {
   return 0;
 }
 
-/* Stacks that outlive their function are watched in the least room: the default, 11 MB a thread, takes half the time of
- * tests with a thousand threads.
+/* Stacks that outlive their function are watched in the least room: the default, 11 MB a thread, takes a third of the
+ * time of tests with a thousand threads.
  *
  * Call stacks by the fast unwinder: whole ones would cost nine tenths of the time of a program that trains a network,
  * as oneDNN asks for memory very often. tests/house/mpiexec.sh asks for true ones. */
